@@ -62,7 +62,7 @@ def _resolve(name: str) -> Any:
     else:
         value, path = _import_longest(name)
     for attribute in path:
-        if not hasattr(value, attribute):
+        if not hasattr(value, attribute) and not _import_submodule(value, attribute):
             known = [key for key in dir(value) if _belongs_to(value, key)]
             raise ConfigError(
                 f"build_from_dict: there is no {name!r}: {value.__name__} has no {attribute!r}.\n"
@@ -70,6 +70,20 @@ def _resolve(name: str) -> Any:
             )
         value = getattr(value, attribute)
     return value
+
+
+def _import_submodule(package: Any, name: str) -> bool:
+    """:return: whether it is a module of the package, such as `rf.encoder.conformer`, and is an attribute of it now"""
+    if not hasattr(package, "__path__"):
+        return False
+    module = f"{package.__name__}.{name}"
+    try:
+        importlib.import_module(module)
+    except ModuleNotFoundError as exc:
+        if exc.name != module:
+            raise
+        return False
+    return True
 
 
 def _import_longest(name: str) -> tuple[Any, list[str]]:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from returnn.frontend import init
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend.array_ import gather
 from returnn.frontend.dims import dim_match_priority_when_needed
 from returnn.frontend.matmul import matmul
@@ -16,15 +17,15 @@ __all__ = ["Embedding", "Linear"]
 class Linear(Module):
     """`y = x * weight + bias`. Parameters: `weight` [in_dim, out_dim], `bias` [out_dim]."""
 
-    def __init__(self, in_dim: Dim, out_dim: Dim, *, with_bias: bool = True) -> None:
+    def __init__(self, in_dim: Dim | int, out_dim: Dim | int, *, with_bias: bool = True) -> None:
         """
         :param in_dim: features that come in; they may be sparse
         :param out_dim: features that come out
         :param with_bias: whether there is one
         """
         super().__init__()
-        self.in_dim = in_dim
-        self.out_dim = out_dim
+        self.in_dim = in_dim = feature_dim(in_dim, "in_dim")
+        self.out_dim = out_dim = feature_dim(out_dim, "out_dim")
         self.weight = _weight(in_dim, out_dim)
         self.with_bias = with_bias
         self.bias = Parameter([out_dim], initial=0.0) if with_bias else None
@@ -44,14 +45,14 @@ class Linear(Module):
 class Embedding(Module):
     """A vector for each label. Parameter: `weight` [in_dim, out_dim]."""
 
-    def __init__(self, in_dim: Dim, out_dim: Dim) -> None:
+    def __init__(self, in_dim: Dim | int, out_dim: Dim | int) -> None:
         """
         :param in_dim: labels that come in
         :param out_dim: features that come out
         """
         super().__init__()
-        self.in_dim = in_dim
-        self.out_dim = out_dim
+        self.in_dim = in_dim = feature_dim(in_dim, "in_dim")
+        self.out_dim = out_dim = feature_dim(out_dim, "out_dim")
         self.weight = _weight(in_dim, out_dim)
 
     def __call__(self, source: Tensor) -> Tensor:

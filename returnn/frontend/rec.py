@@ -7,6 +7,7 @@ from typing import Any
 
 from returnn.frontend import init
 from returnn.frontend._backend import get_backend_of
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._ops.operands import fail, require_dims
 from returnn.frontend.array_ import split
 from returnn.frontend.const import zeros
@@ -50,15 +51,15 @@ class LSTM(Module):
     Parameters: `ff_weight` [4*out_dim, in_dim], `rec_weight` [4*out_dim, out_dim], `bias` [4*out_dim].
     """
 
-    def __init__(self, in_dim: Dim, out_dim: Dim, *, with_bias: bool = True) -> None:
+    def __init__(self, in_dim: Dim | int, out_dim: Dim | int, *, with_bias: bool = True) -> None:
         """
         :param in_dim: features that come in
         :param out_dim: features that come out
         :param with_bias: whether there is one
         """
         super().__init__()
-        self.in_dim = in_dim
-        self.out_dim = out_dim
+        self.in_dim = in_dim = feature_dim(in_dim, "in_dim")
+        self.out_dim = out_dim = feature_dim(out_dim, "out_dim")
         self.ff_weight = Parameter([4 * out_dim, in_dim], initial=init.Glorot())
         self.rec_weight = Parameter([4 * out_dim, out_dim], initial=init.Glorot())
         self.bias = Parameter([4 * out_dim], initial=0.0) if with_bias else None
@@ -105,8 +106,8 @@ class ZoneoutLSTM(LSTM):
 
     def __init__(
         self,
-        in_dim: Dim,
-        out_dim: Dim,
+        in_dim: Dim | int,
+        out_dim: Dim | int,
         *,
         with_bias: bool = True,
         zoneout_factor_cell: float = 0.0,

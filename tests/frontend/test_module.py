@@ -3,6 +3,8 @@
 from __future__ import annotations
 
 import copy
+import subprocess
+import sys
 from typing import Any
 
 import numpy
@@ -263,10 +265,44 @@ def test_modules_from_dicts() -> None:
 
 
 @pytest.mark.parametrize(
+    "make",
+    [
+        lambda dim: rf.Linear(dim(3), dim(4)),
+        lambda dim: rf.Embedding(dim(3), dim(4)),
+        lambda dim: rf.Conv1d(dim(3), dim(4), 2, padding="same"),
+        lambda dim: rf.LSTM(dim(3), dim(4)),
+        lambda dim: rf.SelfAttention(dim(3), dim(5), key_dim_total=dim(4), value_dim_total=dim(6), num_heads=2),
+        lambda dim: rf.RelPosSelfAttention(dim(3), None, key_dim_total=dim(4), value_dim_total=dim(6), num_heads=2),
+        lambda dim: rf.CrossAttention(
+            dim(3), dim(5), dim(7), key_dim_total=dim(4), value_dim_total=dim(6), num_heads=2
+        ),
+    ],
+)
+def test_a_number_is_the_size_of_a_new_dim(make: Any) -> None:
+    made, expected = (
+        [[dim.dimension for dim in param.dims] for param in make(dim).parameters()]
+        for dim in (int, lambda size: Dim(size, name="given"))
+    )
+    assert made == expected
+    assert make(int).out_dim.dimension == make(Dim).out_dim.dimension
+
+
+def test_modules_of_rf_are_imported_where_a_dict_names_them() -> None:
+    code = (
+        "import returnn.frontend as rf; rf.select_backend_torch();"
+        "print(rf.build_from_dict({'class': 'rf.encoder.conformer.ConformerEncoderLayer', 'out_dim': 8}).out_dim)"
+    )
+    result = subprocess.run([sys.executable, "-c", code], capture_output=True, text=True, check=False)
+    assert "out_dim" in result.stdout, result.stderr
+
+
+@pytest.mark.parametrize(
     ("name", "text"),
     [
         ("rf.Sequentiall", "build_from_dict: there is no 'rf.Sequentiall': returnn.frontend has no 'Sequentiall'.\n"
          "  Did you mean 'Sequential' or 'sequential'"),
+        ("rf.encoder.conformerr.X",
+         "build_from_dict: there is no 'rf.encoder.conformerr.X': returnn.frontend.encoder has no 'conformerr'"),
         ("Scale", "build_from_dict: there is no class 'Scale'.\n"
          "  Write it with its module, or as 'rf.Scale' for the frontend's."),
     ],

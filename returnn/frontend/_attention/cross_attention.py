@@ -4,6 +4,7 @@ from __future__ import annotations
 
 from returnn.frontend._attention.dot import dot_attention
 from returnn.frontend._attention.self_attention import _per_head
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend.array_ import merge_dims, split, split_dims
 from returnn.frontend.linear import Linear
 from returnn.frontend.module import Module
@@ -20,12 +21,12 @@ class CrossAttention(Module):
 
     def __init__(
         self,
-        encoder_dim: Dim,
-        query_in_dim: Dim,
-        proj_dim: Dim | None,
+        encoder_dim: Dim | int,
+        query_in_dim: Dim | int,
+        proj_dim: Dim | int | None,
         *,
-        key_dim_total: Dim,
-        value_dim_total: Dim,
+        key_dim_total: Dim | int,
+        value_dim_total: Dim | int,
         num_heads: int | Dim,
         with_bias: bool = True,
         att_dropout: float = 0.1,
@@ -44,19 +45,19 @@ class CrossAttention(Module):
             `rf_att_dropout_broadcast` of the config
         """
         super().__init__()
-        self.encoder_dim = encoder_dim
-        self.query_in_dim = query_in_dim
+        self.encoder_dim = encoder_dim = feature_dim(encoder_dim, "encoder_dim")
+        self.query_in_dim = query_in_dim = feature_dim(query_in_dim, "query_in_dim")
         self.num_heads = Dim(num_heads, name="num_heads") if isinstance(num_heads, int) else num_heads
-        self.key_dim_total = key_dim_total
+        self.key_dim_total = key_dim_total = feature_dim(key_dim_total, "key_dim_total")
         self.key_dim_per_head = _per_head(key_dim_total, self.num_heads)
-        self.value_dim_total = value_dim_total
+        self.value_dim_total = value_dim_total = feature_dim(value_dim_total, "value_dim_total")
         self.value_dim_per_head = _per_head(value_dim_total, self.num_heads)
         self.kv_dim_total = key_dim_total + value_dim_total
         self.kv_dim_per_head = self.key_dim_per_head + self.value_dim_per_head
         self.kv = Linear(encoder_dim, self.kv_dim_total, with_bias=with_bias)
         self.q = Linear(query_in_dim, key_dim_total, with_bias=with_bias)
         self.proj = None if proj_dim is None else Linear(value_dim_total, proj_dim, with_bias=with_bias)
-        self.out_dim = value_dim_total if proj_dim is None else proj_dim
+        self.out_dim = value_dim_total if self.proj is None else self.proj.out_dim
         self.att_dropout = att_dropout
         self.att_dropout_broadcast = att_dropout_broadcast
 

@@ -8,6 +8,7 @@ from __future__ import annotations
 import math
 
 from returnn.frontend import init
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._ranges import positions
 from returnn.frontend.array_ import cast, concat, convert_to_tensor, gather
 from returnn.frontend.dims import range_over_dim, set_sparse_dim
@@ -91,7 +92,9 @@ class LearnedRelativePositionalEncoding(Module):
     [clipped_spatial_dim, feat_dim].
     """
 
-    def __init__(self, feat_dim: Dim, *, clipping: int = 16, dtype: str | None = None, causal: bool = False) -> None:
+    def __init__(
+        self, feat_dim: Dim | int, *, clipping: int = 16, dtype: str | None = None, causal: bool = False
+    ) -> None:
         """
         :param feat_dim: features that come out
         :param clipping: greater distances get the same vector as this one
@@ -99,7 +102,7 @@ class LearnedRelativePositionalEncoding(Module):
         :param causal: keys behind the query get the same vector as the one at the query
         """
         super().__init__()
-        self.feat_dim = feat_dim
+        self.feat_dim = feat_dim = feature_dim(feat_dim, "feat_dim")
         self.clipping = clipping
         self.causal = causal
         self.clipped_spatial_dim = Dim(clipping + 1 if causal else 2 * clipping + 1, name="clipped-spatial-dim")

@@ -28,11 +28,11 @@ class _RelPos(SelfAttentionBase):
 
     def __init__(
         self,
-        in_dim: Dim,
-        proj_dim: Dim | None,
+        in_dim: Dim | int,
+        proj_dim: Dim | int | None,
         *,
-        key_dim_total: Dim,
-        value_dim_total: Dim,
+        key_dim_total: Dim | int,
+        value_dim_total: Dim | int,
         num_heads: int | Dim,
         with_bias: bool = True,
         with_linear_pos: bool = True,
@@ -69,8 +69,8 @@ class _RelPos(SelfAttentionBase):
         )
         self.separate_pos_emb_per_head = separate_pos_emb_per_head
         key_dim = self.key_dim_total if separate_pos_emb_per_head else self.key_dim_per_head
-        self.pos_emb_feat_dim = in_dim if with_linear_pos else key_dim
-        self.linear_pos = Linear(in_dim, key_dim, with_bias=False) if with_linear_pos else None
+        self.pos_emb_feat_dim = self.in_dim if with_linear_pos else key_dim
+        self.linear_pos = Linear(self.in_dim, key_dim, with_bias=False) if with_linear_pos else None
         self.learned_pos_emb = (
             LearnedRelativePositionalEncoding(
                 self.pos_emb_feat_dim, clipping=learnable_pos_emb_clipping, causal=isinstance(self, CausalSelfAttention)

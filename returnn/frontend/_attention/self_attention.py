@@ -6,6 +6,7 @@ from collections.abc import Sequence
 from typing import Any
 
 from returnn.frontend._attention.dot import dot_attention
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._ranges import positions
 from returnn.frontend.array_ import concat, cum_concat_step, merge_dims, split, split_dims
 from returnn.frontend.const import zeros
@@ -24,11 +25,11 @@ class SelfAttentionBase(Module):
 
     def __init__(
         self,
-        in_dim: Dim,
-        proj_dim: Dim | None,
+        in_dim: Dim | int,
+        proj_dim: Dim | int | None,
         *,
-        key_dim_total: Dim,
-        value_dim_total: Dim,
+        key_dim_total: Dim | int,
+        value_dim_total: Dim | int,
         num_heads: int | Dim,
         with_bias: bool = True,
         att_dropout: float = 0.1,
@@ -46,17 +47,17 @@ class SelfAttentionBase(Module):
             `rf_att_dropout_broadcast` of the config
         """
         super().__init__()
-        self.in_dim = in_dim
+        self.in_dim = in_dim = feature_dim(in_dim, "in_dim")
         self.num_heads = Dim(num_heads, name="num_heads") if isinstance(num_heads, int) else num_heads
-        self.key_dim_total = key_dim_total
+        self.key_dim_total = key_dim_total = feature_dim(key_dim_total, "key_dim_total")
         self.key_dim_per_head = _per_head(key_dim_total, self.num_heads)
-        self.value_dim_total = value_dim_total
+        self.value_dim_total = value_dim_total = feature_dim(value_dim_total, "value_dim_total")
         self.value_dim_per_head = _per_head(value_dim_total, self.num_heads)
         self.qkv_dim_total = key_dim_total + key_dim_total + value_dim_total
         self.qkv_dim_per_head = self.key_dim_per_head + self.key_dim_per_head + self.value_dim_per_head
         self.qkv = Linear(in_dim, self.qkv_dim_total, with_bias=with_bias)
         self.proj = None if proj_dim is None else Linear(value_dim_total, proj_dim, with_bias=with_bias)
-        self.out_dim = value_dim_total if proj_dim is None else proj_dim
+        self.out_dim = value_dim_total if self.proj is None else self.proj.out_dim
         self.att_dropout = att_dropout
         self.att_dropout_broadcast = att_dropout_broadcast
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from returnn.frontend import init
 from returnn.frontend._conv.functions import conv, transposed_conv
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._ops.nn.conv_windows import Padding, per_axis
 from returnn.frontend._ops.operands import fail
 from returnn.frontend.dims import dim_match_priority_when_needed
@@ -25,8 +26,8 @@ class _Filter(Module):
 
     def __init__(
         self,
-        in_dim: Dim,
-        out_dim: Dim,
+        in_dim: Dim | int,
+        out_dim: Dim | int,
         filter_size: int | Dim | Sequence[int | Dim],
         *,
         padding: Padding,
@@ -35,8 +36,8 @@ class _Filter(Module):
         with_bias: bool,
     ) -> None:
         super().__init__()
-        self.in_dim = in_dim
-        self.out_dim = out_dim
+        self.in_dim = in_dim = feature_dim(in_dim, "in_dim")
+        self.out_dim = out_dim = feature_dim(out_dim, "out_dim")
         sizes = list(filter_size) if isinstance(filter_size, Sequence) else [filter_size] * self.nd
         self.filter_size = [
             size if isinstance(size, Dim) else Dim(size, name=f"filter-dim{i}", kind=Dim.Types.Spatial)
@@ -72,8 +73,8 @@ class _Conv(_Filter):
 
     def __init__(
         self,
-        in_dim: Dim,
-        out_dim: Dim,
+        in_dim: Dim | int,
+        out_dim: Dim | int,
         filter_size: int | Dim | Sequence[int | Dim],
         *,
         padding: Padding,
@@ -115,8 +116,8 @@ class _TransposedConv(_Filter):
 
     def __init__(
         self,
-        in_dim: Dim,
-        out_dim: Dim,
+        in_dim: Dim | int,
+        out_dim: Dim | int,
         filter_size: int | Dim | Sequence[int | Dim],
         *,
         padding: Padding,

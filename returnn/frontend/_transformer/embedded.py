@@ -7,6 +7,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._transformer.parts import Part, drop, make_part
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import ConfigError, nearest_hint
@@ -22,11 +23,11 @@ class Embedded(rf.Module):
 
     def __init__(
         self,
-        vocab_dim: Dim,
-        model_dim: Dim,
+        vocab_dim: Dim | int,
+        model_dim: Dim | int,
         *,
         pos_enc: Callable[..., Tensor] | rf.Module | dict[str, Any] | None,
-        embed_dim: Dim | None,
+        embed_dim: Dim | int | None,
         input_embedding: Part | bool | None,
         input_embedding_scale: float | None,
         input_dropout: float,
@@ -41,9 +42,9 @@ class Embedded(rf.Module):
         :param input_dropout: probability to drop a feature of what comes out, in training
         """
         super().__init__()
-        self.vocab_dim = vocab_dim
-        self.model_dim = model_dim
-        self.embed_dim = embed_dim
+        self.vocab_dim = vocab_dim = feature_dim(vocab_dim, "vocab_dim")
+        self.model_dim = model_dim = feature_dim(model_dim, "model_dim")
+        self.embed_dim = embed_dim = None if embed_dim is None else feature_dim(embed_dim, "embed_dim")
         self.input_embedding = _input_embedding(input_embedding, vocab_dim, embed_dim or model_dim)
         self.input_embedding_proj = (
             None if embed_dim in (None, model_dim) else rf.Linear(embed_dim, model_dim, with_bias=False)

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._transformer.parts import OptionalDim, Part, as_dim, drop, make_part, only_specified
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import ConfigError
@@ -49,7 +50,7 @@ class FeedForward(_FeedForward):
 
     def __init__(
         self,
-        out_dim: Dim,
+        out_dim: Dim | int,
         *,
         ff_dim: OptionalDim = NotSpecified,
         dropout: float = 0.1,
@@ -63,6 +64,7 @@ class FeedForward(_FeedForward):
         :param activation: between the linear maps; a function, or a dict for `rf.build_from_dict`
         :param with_bias: whether the linear maps have one
         """
+        out_dim = feature_dim(out_dim, "out_dim")
         ff_dim = as_dim(ff_dim, default=4 * out_dim)
         super().__init__(
             out_dim, ff_dim=ff_dim, in_linear_dim=ff_dim, dropout=dropout, activation=activation, with_bias=with_bias
@@ -81,7 +83,7 @@ class FeedForwardGated(_FeedForward):
 
     def __init__(
         self,
-        out_dim: Dim,
+        out_dim: Dim | int,
         *,
         ff_dim: OptionalDim = NotSpecified,
         dropout: float = 0.1,
@@ -98,6 +100,7 @@ class FeedForwardGated(_FeedForward):
         :param gate_activation: of the second half
         :param with_bias: whether the linear maps have one
         """
+        out_dim = feature_dim(out_dim, "out_dim")
         ff_dim = as_dim(ff_dim, default=_gated_size(out_dim))
         super().__init__(
             out_dim,
@@ -121,7 +124,7 @@ class ConformerPositionwiseFeedForward(FeedForward):
 
     def __init__(
         self,
-        out_dim: Dim,
+        out_dim: Dim | int,
         *,
         ff_dim: OptionalDim = NotSpecified,
         dropout: float = 0.1,

@@ -12,6 +12,7 @@ from collections.abc import Callable, Mapping
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._feature_dims import feature_dim
 from returnn.tensor import Dim, Tensor
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -86,9 +87,7 @@ def make_layers(
 
 def as_dim(value: OptionalDim, *, default: Dim) -> Dim:
     """:return: the dim, a new one of that size, or the default if there is none"""
-    if isinstance(value, int):
-        return Dim(value, name="ff")
-    return value if isinstance(value, Dim) else default
+    return default if value is None or isinstance(value, type) else feature_dim(value, "ff_dim")
 
 
 def only_specified(**options: Any) -> dict[str, Any]:
@@ -113,13 +112,13 @@ class Residual(rf.Module):
     derive from it.
     """
 
-    def __init__(self, out_dim: Dim, dropout: float) -> None:
+    def __init__(self, out_dim: Dim | int, dropout: float) -> None:
         """
         :param out_dim: features, which come in and out
         :param dropout: probability to drop a feature of a part, in training
         """
         super().__init__()
-        self.out_dim = out_dim
+        self.out_dim = feature_dim(out_dim, "out_dim")
         self.dropout = dropout
         self.dropout_broadcast = rf.dropout_broadcast_default()
 

@@ -4,7 +4,7 @@ Decoder of a Transformer (Vaswani et al. 2017), for sequences or step by step; w
 A Llama-style decoder:
 
     TransformerDecoder(
-        encoder_dim=None, vocab_dim=vocab_dim, model_dim=Dim(512), num_layers=6, pos_enc=None, norm=rf.RMSNorm,
+        encoder_dim=None, vocab_dim=vocab_dim, model_dim=512, num_layers=6, pos_enc=None, norm=rf.RMSNorm,
         ff=FeedForwardGated,
         layer_opts=dict(self_att=rf.build_dict(rf.RotaryPosCausalSelfAttention, with_bias=False)),
     )
@@ -16,6 +16,7 @@ from collections.abc import Callable, Sequence
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._transformer.embedded import DEFAULT_DIM, Embedded, take_renamed
 from returnn.frontend._transformer.feed_forward import FeedForward, FeedForwardGated, make_feed_forward
 from returnn.frontend._transformer.parts import (
@@ -40,9 +41,9 @@ class TransformerDecoder(Embedded):
 
     def __init__(
         self,
-        encoder_dim: Dim | None,
-        vocab_dim: Dim,
-        model_dim: Dim = DEFAULT_DIM,
+        encoder_dim: Dim | int | None,
+        vocab_dim: Dim | int,
+        model_dim: Dim | int = DEFAULT_DIM,
         *,
         num_layers: int,
         ff: Part = NotSpecified,
@@ -55,7 +56,7 @@ class TransformerDecoder(Embedded):
         norm: Part = rf.LayerNorm,
         layer: Part | None = None,
         layer_opts: dict[str, Any] | None = None,
-        embed_dim: Dim | None = None,
+        embed_dim: Dim | int | None = None,
         share_embedding: bool | None = None,
         input_embedding: Part | bool | None = True,
         input_embedding_scale: float | None = None,
@@ -104,7 +105,8 @@ class TransformerDecoder(Embedded):
             input_embedding_scale=input_embedding_scale,
             input_dropout=dropout if input_dropout is None else input_dropout,
         )
-        self.encoder_dim = encoder_dim
+        vocab_dim, model_dim, embed_dim = self.vocab_dim, self.model_dim, self.embed_dim
+        self.encoder_dim = encoder_dim = None if encoder_dim is None else feature_dim(encoder_dim, "encoder_dim")
         self.layers = make_layers(
             layer,
             layer_opts,
@@ -195,8 +197,8 @@ class TransformerDecoderLayer(Residual):
 
     def __init__(
         self,
-        encoder_dim: Dim | None,
-        out_dim: Dim = DEFAULT_DIM,
+        encoder_dim: Dim | int | None,
+        out_dim: Dim | int = DEFAULT_DIM,
         *,
         ff: Part = NotSpecified,
         ff_dim: OptionalDim = NotSpecified,
@@ -224,7 +226,8 @@ class TransformerDecoderLayer(Residual):
         :param norm: normalization before each part
         """
         super().__init__(out_dim, dropout)
-        self.encoder_dim = encoder_dim
+        out_dim = self.out_dim
+        self.encoder_dim = encoder_dim = None if encoder_dim is None else feature_dim(encoder_dim, "encoder_dim")
         options = attention_options(out_dim, num_heads, att_dropout)
         self.self_att = make_part(
             rf.CausalSelfAttention if self_att is None else self_att,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._transformer.parts import drop
 from returnn.frontend.encoder.base import ISeqDownsamplingEncoder
 from returnn.tensor import Dim, Tensor
@@ -20,8 +21,8 @@ class InputEncoder(ISeqDownsamplingEncoder):
 
     def __init__(
         self,
-        in_dim: Dim,
-        out_dim: Dim,
+        in_dim: Dim | int,
+        out_dim: Dim | int,
         *,
         input_layer: ISeqDownsamplingEncoder | rf.Module | dict[str, Any] | None,
         input_embedding_scale: float,
@@ -37,8 +38,8 @@ class InputEncoder(ISeqDownsamplingEncoder):
         :param pos_enc: such as `rf.sinusoidal_positional_encoding`, added
         """
         super().__init__()
-        self.in_dim = in_dim
-        self.out_dim = out_dim
+        self.in_dim = in_dim = feature_dim(in_dim, "in_dim")
+        self.out_dim = out_dim = feature_dim(out_dim, "out_dim")
         self.dropout_broadcast = rf.dropout_broadcast_default()
         self.input_layer: Any = (
             rf.build_from_dict(input_layer, in_dim) if isinstance(input_layer, dict) else input_layer
@@ -48,8 +49,8 @@ class InputEncoder(ISeqDownsamplingEncoder):
                 f"{type(self).__name__}: input_layer should be a module, a dict or None, not {input_layer!r}."
             )
         self.downsample_factor = getattr(self.input_layer, "downsample_factor", 1)
-        feature_dim: Dim = getattr(self.input_layer, "out_dim", in_dim)
-        self.input_projection = None if feature_dim == out_dim else rf.Linear(feature_dim, out_dim, with_bias=False)
+        features: Dim = getattr(self.input_layer, "out_dim", in_dim)
+        self.input_projection = None if features == out_dim else rf.Linear(features, out_dim, with_bias=False)
         self.input_embedding_scale = input_embedding_scale
         self.pos_enc = rf.build_from_dict(pos_enc, feat_dim=out_dim) if isinstance(pos_enc, dict) else pos_enc
         self.input_dropout = input_dropout

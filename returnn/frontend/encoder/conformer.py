@@ -10,6 +10,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.config.current import current_config
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._transformer.feed_forward import ConformerPositionwiseFeedForward, make_feed_forward
 from returnn.frontend._transformer.parts import (
     OptionalDim,
@@ -36,14 +37,14 @@ class ConformerConvBlock(rf.Module):
     dropout and residual. Parameters: `positionwise_conv1`, `depthwise_conv`, `norm`, `positionwise_conv2`.
     """
 
-    def __init__(self, out_dim: Dim, *, kernel_size: int, norm: Callable[..., Tensor]) -> None:
+    def __init__(self, out_dim: Dim | int, *, kernel_size: int, norm: Callable[..., Tensor]) -> None:
         """
         :param out_dim: features, which come in and out
         :param kernel_size: frames that the convolution sees
         :param norm: behind the convolution, such as batch norm in the paper
         """
         super().__init__()
-        self.out_dim = out_dim
+        self.out_dim = out_dim = feature_dim(out_dim, "out_dim")
         self.positionwise_conv1 = rf.Linear(out_dim, 2 * out_dim)
         self.depthwise_conv = rf.Conv1d(
             out_dim, out_dim, filter_size=kernel_size, groups=out_dim.dimension, padding="same"
@@ -71,9 +72,9 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
 
     def __init__(
         self,
-        in_dim: Dim,
+        in_dim: Dim | int,
         *,
-        out_dims: Sequence[Dim],
+        out_dims: Sequence[Dim | int],
         filter_sizes: Sequence[int | tuple[int, int]],
         strides: Sequence[int | tuple[int, int]] | None = None,
         pool_sizes: Sequence[tuple[int, int]] | None = None,
@@ -101,14 +102,14 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
                     f"ConformerConvSubsample: there are {number} out_dims, but {len(values)} {name}.\n"
                     "  Give one for each convolution."
                 )
-        self.in_dim = in_dim
+        self.in_dim = in_dim = feature_dim(in_dim, "in_dim")
         self.pool_sizes = pool_sizes
         self.activation = _activation(activation)
         self.padding = padding
         self._channel_dim = Dim(1, name="dummy-input-feature-dim")
         self._strides = [_over_both(stride) for stride in (strides or [1] * number)]
         self._pools = [_over_both(pool) for pool in pools]
-        channels = [self._channel_dim, *out_dims]
+        channels = [self._channel_dim, *(feature_dim(dim, f"out_dims[{i}]") for i, dim in enumerate(out_dims))]
         self.conv_layers: rf.ModuleList[rf.Conv2d] = rf.ModuleList(
             rf.Conv2d(channels[i], channels[i + 1], filter_size=filter_sizes[i], strides=stride, padding=padding)
             for i, stride in enumerate(self._strides)
@@ -117,7 +118,7 @@ class ConformerConvSubsample(ISeqDownsamplingEncoder):
         for stride, pool in zip(self._strides, self._pools, strict=True):
             self.downsample_factor *= stride[0] * pool[0]
         self._freq_dim = self._out_spatial_dim(in_dim, axis=1)
-        self.out_dim = self._freq_dim * out_dims[-1] if number else in_dim
+        self.out_dim = self._freq_dim * channels[-1] if number else in_dim
 
     def _out_spatial_dim(self, dim: Dim, *, axis: int) -> Dim:
         for conv, stride, pool in zip(self.conv_layers, self._strides, self._pools, strict=True):
@@ -167,7 +168,7 @@ class ConformerEncoderLayer(Residual):
 
     def __init__(
         self,
-        out_dim: Dim = DEFAULT_DIM,
+        out_dim: Dim | int = DEFAULT_DIM,
         *,
         ff: Part = NotSpecified,
         ff_dim: OptionalDim = NotSpecified,
@@ -198,6 +199,7 @@ class ConformerEncoderLayer(Residual):
         :param norm: normalization before each part, and at the end
         """
         super().__init__(out_dim, dropout)
+        out_dim = self.out_dim
         ff_options = {"out_dim": out_dim, "ff": ff, "ff_dim": ff_dim, "ff_activation": ff_activation}
         self.ffn1 = make_ff(**ff_options, dropout=dropout)
         self.ffn1_layer_norm = make_norm(norm, out_dim)
@@ -237,8 +239,8 @@ class ConformerEncoder(InputEncoder):
 
     def __init__(
         self,
-        in_dim: Dim,
-        out_dim: Dim = DEFAULT_DIM,
+        in_dim: Dim | int,
+        out_dim: Dim | int = DEFAULT_DIM,
         *,
         num_layers: int,
         input_layer: ISeqDownsamplingEncoder | rf.Module | dict[str, Any] | None,
@@ -276,6 +278,7 @@ class ConformerEncoder(InputEncoder):
         :param encoder_layer_opts: further options of it
         :param sequential: what puts the blocks in a row
         """
+        out_dim = feature_dim(out_dim, "out_dim")
         default_scale = 1.0 if pos_enc is None else out_dim.dimension**0.5
         super().__init__(
             in_dim,

@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._transformer.parts import OptionalDim, Part, make_layers
 from returnn.frontend.encoder._input import InputEncoder
 from returnn.frontend.encoder.base import ISeqDownsamplingEncoder, ISeqFramewiseEncoder
@@ -19,8 +20,8 @@ class ConformerFrontend(InputEncoder):
 
     def __init__(
         self,
-        in_dim: Dim,
-        out_dim: Dim = DEFAULT_DIM,
+        in_dim: Dim | int,
+        out_dim: Dim | int = DEFAULT_DIM,
         *,
         input_layer: ISeqDownsamplingEncoder | rf.Module | dict[str, Any] | None,
         input_embedding_scale: float = 1.0,
@@ -55,7 +56,7 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
 
     def __init__(
         self,
-        out_dim: Dim = DEFAULT_DIM,
+        out_dim: Dim | int = DEFAULT_DIM,
         *,
         num_layers: int,
         ff_dim: OptionalDim = NotSpecified,
@@ -84,7 +85,7 @@ class ConformerEncoderV2(ISeqFramewiseEncoder):
         :param sequential: what puts the blocks in a row
         """
         super().__init__()
-        self.out_dim = out_dim
+        self.out_dim = out_dim = feature_dim(out_dim, "out_dim")
         self.dropout = dropout
         self.dropout_broadcast = rf.dropout_broadcast_default()
         self.layers = make_layers(

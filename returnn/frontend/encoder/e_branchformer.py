@@ -9,6 +9,7 @@ from collections.abc import Callable
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.frontend._feature_dims import feature_dim
 from returnn.frontend._transformer.feed_forward import FeedForward, make_feed_forward
 from returnn.frontend._transformer.parts import (
     OptionalDim,
@@ -35,7 +36,7 @@ class EBranchformerLayer(Residual):
 
     def __init__(
         self,
-        out_dim: Dim = DEFAULT_DIM,
+        out_dim: Dim | int = DEFAULT_DIM,
         *,
         ff: Part = NotSpecified,
         ff_dim: OptionalDim = NotSpecified,
@@ -66,6 +67,7 @@ class EBranchformerLayer(Residual):
         :param norm: normalization before each part, and at the end
         """
         super().__init__(out_dim, dropout)
+        out_dim = self.out_dim
         ff_options: dict[str, Any] = {
             "out_dim": out_dim,
             "ff": ff,
@@ -120,7 +122,7 @@ class FeedForwardConvGated(rf.Module):
 
     def __init__(
         self,
-        out_dim: Dim,
+        out_dim: Dim | int,
         *,
         ff_dim: OptionalDim = NotSpecified,
         kernel_size: int = 31,
@@ -141,7 +143,7 @@ class FeedForwardConvGated(rf.Module):
         :param norm: normalization of the half that becomes the gate
         """
         super().__init__()
-        self.out_dim = out_dim
+        self.out_dim = out_dim = feature_dim(out_dim, "out_dim")
         self.ff_dim = as_dim(ff_dim, default=6 * out_dim)
         if self.ff_dim.size is None or self.ff_dim.size % 2:
             raise ConfigError(f"FeedForwardConvGated: ff_dim {self.ff_dim} should be of a fixed even size.")
@@ -183,7 +185,9 @@ class Merge(rf.Module):
     `depthwise_conv_fusion`, `merge_proj`.
     """
 
-    def __init__(self, *, in_dim1: Dim, in_dim2: Dim, out_dim: Dim, merge_conv_kernel: int = 3) -> None:
+    def __init__(
+        self, *, in_dim1: Dim | int, in_dim2: Dim | int, out_dim: Dim | int, merge_conv_kernel: int = 3
+    ) -> None:
         """
         :param in_dim1: features of the first branch
         :param in_dim2: features of the second branch
@@ -191,9 +195,9 @@ class Merge(rf.Module):
         :param merge_conv_kernel: frames that the convolution sees
         """
         super().__init__()
-        self.in_dim1 = in_dim1
-        self.in_dim2 = in_dim2
-        self.out_dim = out_dim
+        self.in_dim1 = in_dim1 = feature_dim(in_dim1, "in_dim1")
+        self.in_dim2 = in_dim2 = feature_dim(in_dim2, "in_dim2")
+        self.out_dim = out_dim = feature_dim(out_dim, "out_dim")
         self.concat_in_dim = in_dim1 + in_dim2
         self.depthwise_conv_fusion = rf.Conv1d(
             self.concat_in_dim,

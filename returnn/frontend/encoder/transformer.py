@@ -25,8 +25,8 @@ class TransformerEncoder(Embedded):
 
     def __init__(
         self,
-        vocab_dim: Dim,
-        model_dim: Dim = DEFAULT_DIM,
+        vocab_dim: Dim | int,
+        model_dim: Dim | int = DEFAULT_DIM,
         *,
         num_layers: int,
         ff: Part = NotSpecified,
@@ -37,7 +37,7 @@ class TransformerEncoder(Embedded):
         norm: Part = rf.LayerNorm,
         layer: Part | None = None,
         layer_opts: dict[str, Any] | None = None,
-        embed_dim: Dim | None = None,
+        embed_dim: Dim | int | None = None,
         input_embedding: Part | bool | None = rf.Embedding,
         input_embedding_scale: float | None = None,
         input_dropout: float | None = None,
@@ -78,7 +78,7 @@ class TransformerEncoder(Embedded):
             input_embedding_scale=input_embedding_scale,
             input_dropout=dropout if input_dropout is None else input_dropout,
         )
-        self.out_dim = model_dim
+        self.out_dim = model_dim = self.model_dim
         self.layers = make_layers(
             layer,
             layer_opts,
@@ -130,7 +130,7 @@ class TransformerEncoderLayer(Residual):
 
     def __init__(
         self,
-        out_dim: Dim = DEFAULT_DIM,
+        out_dim: Dim | int = DEFAULT_DIM,
         *,
         ff: Part = NotSpecified,
         dropout: float = 0.1,
@@ -149,6 +149,7 @@ class TransformerEncoderLayer(Residual):
         :param norm: normalization before each part
         """
         super().__init__(out_dim, dropout)
+        out_dim = self.out_dim
         self.self_att = make_part(
             rf.SelfAttention if self_att is None else self_att,
             option="self_att",

@@ -7,7 +7,7 @@ import pytest
 
 import returnn.frontend as rf
 from returnn.config import Config, global_config_ctx
-from returnn.frontend.decoder.transformer import FeedForwardGated
+from returnn.frontend.decoder.transformer import FeedForwardGated, TransformerDecoder, TransformerDecoderLayer
 from returnn.frontend.encoder.conformer import (
     ConformerConvSubsample,
     ConformerEncoder,
@@ -175,6 +175,53 @@ def test_frames_and_features_of_convolutions():
     assert "layers.0.self_att.pos_bias_u" in names
 
 
+def _shapes(model):
+    return [(name, [dim.dimension for dim in param.dims]) for name, param in model.named_parameters()]
+
+
+@pytest.mark.parametrize(
+    "make",
+    [
+        lambda dim: ConformerEncoder(
+            dim(10), dim(8), num_layers=1, num_heads=2, input_layer=conv_subsample(out_dims=[dim(3), dim(4)])
+        ),
+        lambda dim: ConformerFrontend(dim(10), dim(8), input_layer=None),
+        lambda dim: ConformerEncoderV2(dim(8), num_layers=1, num_heads=2, ff_dim=dim(5)),
+        lambda dim: ConformerEncoder(
+            dim(10), dim(8), num_layers=1, num_heads=2, input_layer=None, encoder_layer=EBranchformerLayer
+        ),
+        lambda dim: EBranchformerLayer(dim(8), num_heads=2, cgmlp_ff_dim=dim(6)),
+        lambda dim: ConformerEncoderLayer(dim(8), num_heads=2, conv_norm=rf.LayerNorm),
+        lambda dim: TransformerEncoder(dim(11), dim(8), num_layers=1, num_heads=2, embed_dim=dim(3)),
+        lambda dim: TransformerEncoderLayer(dim(8), num_heads=2, ff=FeedForwardGated),
+        lambda dim: TransformerDecoder(dim(5), dim(11), dim(8), num_layers=1, num_heads=2, ff_dim=dim(7)),
+        lambda dim: TransformerDecoderLayer(dim(5), dim(8), num_heads=2),
+        lambda dim: TransformerDecoder(None, dim(11), dim(8), num_layers=1, num_heads=2, share_embedding=True),
+    ],
+)
+def test_a_number_is_the_size_of_a_new_dim(make):
+    assert _shapes(make(int)) == _shapes(make(lambda size: Dim(size, name="given")))
+
+
+def test_dims_from_numbers_are_attributes():
+    config = {
+        "class": "rf.encoder.conformer.ConformerEncoder",
+        "input_layer": {
+            "class": "rf.encoder.conformer.ConformerConvSubsample",
+            "out_dims": [2],
+            "filter_sizes": [3],
+            "strides": [3],
+        },
+        "out_dim": 8,
+        "num_layers": 1,
+        "num_heads": 2,
+    }
+    batch = batch_for("conformer")
+    out, _ = run("torch", lambda: rf.build_from_dict(config, FEATURES), call, batch, FEATURES)
+    assert out.shape == (3, 3, 8)
+    assert rf.build_from_dict(config, FEATURES).out_dim.name == "out_dim"
+
+
 def test_layers_do_not_share_parameters_of_a_given_module():
     layer = TransformerEncoderLayer(MODEL, num_heads=2)
     model = TransformerEncoder(VOCAB, MODEL, num_layers=2, layer=layer)
@@ -226,6 +273,10 @@ def test_config_decides_about_the_mask_of_batch_norm():
                 encoder_layer_opts={"num_heads": 1},
             ),
             r"encoder_layer_opts={'num_heads': 1}: encoder_layer is a module, which has its options already",
+        ),
+        (
+            lambda: ConformerEncoder(FEATURES, "8", num_layers=1, input_layer=None),
+            "out_dim: expected a Dim, or a number",
         ),
         (lambda: ConformerEncoder(FEATURES, MODEL, num_layers=-1, input_layer=None), "num_layers should be a number"),
         (lambda: ConformerEncoder(FEATURES, MODEL, num_layers=1, input_layer="conv"), "input_layer should be a module"),
