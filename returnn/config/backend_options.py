@@ -39,7 +39,7 @@ _MODEL = (
 _TORCH = (
     "torch_amp", "torch_compile", "torch_distributed", "torch_dataloader_opts", "torch_checkpoint_format",
     "torch_log_memory_usage", "torch_profile", "reset_dev_memory_caches", "load_model_post_hooks",
-    "apply_cleanup_old_models_to_optim_states",
+    "apply_cleanup_old_models_to_optim_states", "num_allowed_consec_invalid_gradient_steps",
 )  # fmt: skip
 
 BACKENDS_OF: Mapping[str, tuple[str, ...]] = {
@@ -49,6 +49,12 @@ BACKENDS_OF: Mapping[str, tuple[str, ...]] = {
     **dict.fromkeys(_MODEL, (TORCH, TENSORFLOW)),
     **dict.fromkeys(_TORCH, (TORCH,)),
 }
+
+# How a run is watched, and where it runs. Settings that are shared by configs of several backends have them.
+CHANGE_NO_RESULT = frozenset({
+    "reset_dev_memory_caches", "store_metadata_mod_step", "store_tf_profile", "tf_log_memory_usage", "tf_run_options",
+    "tf_session_opts", "torch_log_memory_usage", "torch_profile", "use_tensorboard",
+})  # fmt: skip
 
 _INSTEAD: Mapping[str, str] = {
     "torch_distributed": "'distributed_tf' does it",
@@ -78,9 +84,19 @@ def wrong_backend_text(name: str, backend: str | None) -> str:
     :param backend: option `backend`
     :return: a line that says what to do
     """
+    return f"option {name!r} is not supported: {_for_which(name, backend)}."
+
+
+def no_effect_text(name: str, backend: str | None) -> str:
+    """
+    :param name: one of `CHANGE_NO_RESULT` which the backend does not read
+    :param backend: option `backend`
+    :return: a line for a warning
+    """
+    return f"option {name!r} has no effect: {_for_which(name, backend)}."
+
+
+def _for_which(name: str, backend: str | None) -> str:
     wanted = " or ".join(map(repr, BACKENDS_OF[name]))
     instead = _INSTEAD.get(name, "") if (backend or NET_DICT) == NET_DICT else ""
-    return (
-        f"option {name!r} is not supported: it is for backend = {wanted}, and this one is"
-        f" {backend or NET_DICT!r}{f'; {instead}' if instead else ''}."
-    )
+    return f"it is for backend = {wanted}, and this one is {backend or NET_DICT!r}{f'; {instead}' if instead else ''}"

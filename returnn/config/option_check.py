@@ -18,10 +18,10 @@ import inspect
 import re
 import sys
 from collections.abc import Iterator, Sequence, Set
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from types import FunctionType, ModuleType
 
-from returnn.config.backend_options import fits_backend, wrong_backend_text
+from returnn.config.backend_options import CHANGE_NO_RESULT, fits_backend, no_effect_text, wrong_backend_text
 from returnn.config.config import Config
 from returnn.config.files import ConfigSource
 from returnn.config.options import OPTIONS
@@ -47,6 +47,7 @@ class OptionReport:
     wrong: list[str]  # errors about values
     unsupported: list[str]  # the run would be another one
     unread: list[str]  # without effect
+    of_others: list[str]  # without effect, as they are about runs of another backend
     replaced: list[str]  # known options without effect, as a newer one says the same
     keys: list[str]  # of the command line, which are keys of dicts in the config, as options of layers are
 
@@ -57,9 +58,8 @@ def check_options(config: Config) -> None:
     :raises ConfigError: if an option looks like a known one, has a wrong value, or is set and not supported
     """
     report = inspect_options(config)
-    unread = report.unread
     if config.options.allow_unknown_options:
-        unread = sorted([*unread, *report.misspelt])
+        report = replace(report, unread=sorted([*report.unread, *report.misspelt]))
     elif report.misspelt:
         raise ConfigError(_describe(config, report.misspelt))
     if report.unsupported:
@@ -67,7 +67,7 @@ def check_options(config: Config) -> None:
     if report.wrong:
         more = f"\n  {len(report.wrong) - 1} more options have wrong values." if len(report.wrong) > 1 else ""
         raise ConfigError(report.wrong[0] + more)
-    for text in warnings_about(report.replaced, unread, report.keys):
+    for text in warnings_about(report, config.options.backend):
         log.print_warning(text)
 
 
@@ -117,6 +117,7 @@ def inspect_options(config: Config) -> OptionReport:
             for name in own
             if name not in misspelt and not _is_function(config.typed_dict.get(name)) and _is_seen(config, name)
         ],
+        of_others=[name for name in names if _is_of_another_backend(config, name)],
         replaced=_replaced(config, used),
         keys=_keys_of_dicts(config, used),
     )
@@ -158,20 +159,23 @@ def _replaced(config: Config, used: Set[str]) -> list[str]:
     return [name for name in _OLD_FORMS if name not in used and config.opt_typed_value(name) is not None]
 
 
-def warnings_about(replaced: Sequence[str], unread: Sequence[str], keys: Sequence[str]) -> list[str]:
-    """:return: lines about options that have no effect, for what a report has found"""
+def warnings_about(report: OptionReport, backend: str | None) -> list[str]:
+    """
+    :param report: of a config
+    :param backend: option `backend`
+    :return: lines about options that have no effect
+    """
     lines = []
-    if replaced:
-        verb = "has" if len(replaced) == 1 else "have"
-        lines.append(
-            f"{' and '.join(map(repr, replaced))} {verb} no effect, as 'extern_data' says which data there is."
-        )
-    for name in keys:
+    if report.replaced:
+        names, verb = " and ".join(map(repr, report.replaced)), "has" if len(report.replaced) == 1 else "have"
+        lines.append(f"{names} {verb} no effect, as 'extern_data' says which data there is.")
+    lines += [no_effect_text(name, backend) for name in report.of_others]
+    for name in report.keys:
         lines.append(
             f"'++{name}' has no effect: '++' sets whole options of the config, and {name!r} is in dicts of it alone. A "
             f"config can ask for such a value: config.value({name!r}, None) in it is what the command line says."
         )
-    return [*lines, *([unread_text(unread)] if unread else [])]
+    return [*lines, *([unread_text(report.unread)] if report.unread else [])]
 
 
 def unread_text(names: Sequence[str]) -> str:
@@ -214,7 +218,12 @@ def _is_unsupported(config: Config, name: str) -> bool:
         return name in config.command_line_options and name != "load_config"
     is_needed = name not in ADDS_TO or _asks_for_something(config, ADDS_TO[name])
     has_reader = name not in UNSUPPORTED and fits_backend(name, config.options.backend)
-    return not has_reader and is_needed and _asks_for_something(config, name)
+    return not has_reader and name not in CHANGE_NO_RESULT and is_needed and _asks_for_something(config, name)
+
+
+def _is_of_another_backend(config: Config, name: str) -> bool:
+    is_other = name in CHANGE_NO_RESULT and not fits_backend(name, config.options.backend)
+    return is_other and _asks_for_something(config, name)
 
 
 def _asks_for_something(config: Config, name: str) -> bool:

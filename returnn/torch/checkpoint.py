@@ -154,14 +154,14 @@ def save_checkpoint(
     :param checkpoint: name without suffix. What is there under that name is replaced
     :param parameters: by name
     :param info: epoch, step and the like
-    :param optimizer: its state; None: there is none
+    :param optimizer: its state, with the key "optimizer" and others; None: there is none
     :param file_format: "pt" or "safetensors"
     :raises CheckpointError: if it cannot be written; what was there before stays
     """
     try:
         os.makedirs(os.path.dirname(checkpoint) or ".", exist_ok=True)
         if optimizer is not None:
-            write_checkpoint_file({"optimizer": dict(optimizer), **info}, f"{checkpoint}{OPTIMIZER_SUFFIX}")
+            write_checkpoint_file({**optimizer, **info}, f"{checkpoint}{OPTIMIZER_SUFFIX}")
         values = {name: value.detach().cpu() for name, value in parameters.items()}
         if file_format == "safetensors":
             safetensors = import_optional("safetensors.torch", needed_for="option 'torch_checkpoint_format'")
@@ -204,12 +204,12 @@ def load_model_file(checkpoint: str, *, device: str = "cpu") -> dict[str, Any]:
 
 
 def load_optimizer_file(checkpoint: str, *, device: str = "cpu") -> dict[str, Any] | None:
-    """:return: state of the optimizer; None if the checkpoint has none"""
+    """:return: state of the optimizer, with the key "optimizer" and others; None if the checkpoint has none"""
     filename = f"{get_checkpoint_filepattern(checkpoint)}{OPTIMIZER_SUFFIX}"
     if not os.path.exists(filename):
         return None
     try:
-        return load_checkpoint_file(filename, device=device)["optimizer"]
+        return load_checkpoint_file(filename, device=device)
     except UserError as exc:
         raise CheckpointError(str(exc)) from exc
 

@@ -26,6 +26,7 @@ from returnn.torch.optim.gradients import (
 )
 from returnn.torch.optim.mixed_precision import make_grad_scaler
 from returnn.torch.optim.optimizer_choice import MULTIPLIER, choose_optimizer
+from returnn.torch.optim.optimizer_state import load_state_of_optimizer, state_of_optimizer
 from returnn.torch.optim.step_rules import StepTime, check_step_rules, learning_rate_of_step, num_accumulated_steps
 from returnn.util.errors import ConfigError
 from returnn.util.texts.counted import counted, some_of
@@ -244,7 +245,7 @@ class Updater:
 
     def state(self) -> dict[str, Any]:
         """:return: of optimizer and scaler, for a checkpoint"""
-        state = {"state": self.optimizer.state_dict(), "param_names": list(self.parameters)}
+        state = state_of_optimizer(self.optimizer, self.parameters)
         if self.scaler is not None:
             state["grad_scaler"] = self.scaler.state_dict()
         return state
@@ -263,15 +264,7 @@ class Updater:
         :param state: what `state` returned, of the same model and optimizer
         :raises ConfigError: if it is of others
         """
-        if "state" not in state:  # as PyTorch itself has it
-            state = {"state": state}
-        try:
-            self.optimizer.load_state_dict(state["state"])
-        except (ValueError, KeyError) as exc:
-            raise ConfigError(
-                f"option 'optimizer': the state in the checkpoint is of another optimizer or model: {exc}.\n"
-                "  To begin with a new state, set 'import_model_train_epoch1', in place of going on."
-            ) from exc
+        load_state_of_optimizer(self.optimizer, self.parameters, state)
         if self.scaler is not None and "grad_scaler" in state:
             self.scaler.load_state_dict(state["grad_scaler"])
 

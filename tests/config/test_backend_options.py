@@ -5,7 +5,7 @@ import pytest
 
 import returnn
 from returnn.config import Config
-from returnn.config.backend_options import BACKENDS_OF, NET_DICT, TENSORFLOW, TORCH, fits_backend
+from returnn.config.backend_options import BACKENDS_OF, CHANGE_NO_RESULT, NET_DICT, TENSORFLOW, TORCH, fits_backend
 from returnn.config.option_check import check_options
 from returnn.config.options import OPTIONS
 from returnn.util.errors import ConfigError
@@ -31,10 +31,20 @@ def test_options_that_only_networks_of_layers_read_are_for_them():
 @pytest.mark.parametrize("backend", [TORCH, TENSORFLOW])
 @pytest.mark.parametrize("name", sorted(BACKENDS_OF))
 def test_an_option_of_another_backend_is_an_error(name, backend):
-    if fits_backend(name, backend):
+    if fits_backend(name, backend) or name in CHANGE_NO_RESULT:
         return
     with pytest.raises(ConfigError, match=f"option '{name}' is not supported: it is for backend = "):
         check_options(Config({"backend": backend, name: True}))
+
+
+def test_what_only_watches_a_run_of_another_backend_is_a_warning(capsys):
+    """Settings that configs share have such options: those of TensorFlow's session in trainings with PyTorch."""
+    check_options(Config({"backend": TORCH, "tf_session_opts": {"gpu_options": {}}, "tf_log_memory_usage": True}))
+    text = capsys.readouterr().out
+    assert "option 'tf_log_memory_usage' has no effect: it is for backend = 'tensorflow-net-dict', and this one" in text
+    assert "option 'tf_session_opts' has no effect" in text
+    check_options(Config({"use_tensorboard": True}))
+    assert "and this one is 'tensorflow-net-dict'; summaries for TensorBoard" in capsys.readouterr().out
 
 
 def test_losses_of_the_search_are_for_networks_of_layers():

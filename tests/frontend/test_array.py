@@ -10,6 +10,7 @@ import pytest
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.util.errors import DimError
 
 LENGTHS = [4, 2, 0, 3]
 OTHER_LENGTHS = [1, 3, 2, 0]
@@ -361,3 +362,15 @@ def test_templates_made_twice_have_the_same_dims() -> None:
     ]
     for operation in operations:
         assert operation()[1] == operation()[1]
+
+
+def test_all_axes_of_a_dim_that_is_there_twice():
+    """As in the sum of squares of a matrix whose rows and columns are the same features."""
+    dim = Dim(3, name="square")
+    for other in (dim, dim.copy(match_priority=1)):
+        x = Tensor("x", [dim, other], "float32", raw_tensor=numpy.arange(9.0).reshape(3, 3).astype("float32"))
+        assert float(rf.reduce_sum(x, axis=x.dims).raw_tensor) == 36.0
+        assert rf.reduce_sum(x, axis=[dim, dim]).dims == ()
+    x = Tensor("x", [dim, dim], "float32", raw_tensor=numpy.zeros((3, 3), "float32"))
+    with pytest.raises(DimError, match="is ambiguous"):
+        rf.reduce_sum(x, axis=dim)

@@ -200,10 +200,31 @@ def test_gradients_of_several_steps_are_summed():
 
 
 def test_state_of_another_optimizer():
-    adam, sgd = make(optimizer="adam"), make(optimizer={"class": "adamw", "weight_decay": 0.1})
+    adam, sgd = make(optimizer="adam"), make(optimizer={"class": "sgd", "momentum": 0.9})
     adam.step(objective(adam), StepTime())
-    with pytest.raises(ConfigError, match="is of another optimizer or model"):
+    with pytest.raises(ConfigError, match="is of another optimizer or model: that one has 'amsgrad', 'betas'"):
         sgd.load_state(adam.state())
+    state = adam.state()
+    with pytest.raises(ConfigError, match=r"only one of them has 'linear\.bias', 'other'"):
+        adam.load_state({**state, "param_names": ["other" if n == "linear.bias" else n for n in state["param_names"]]})
+
+
+def test_a_state_finds_its_parameters_by_name():
+    """PyTorch goes by the order in the groups, which are others with weight decay for some parameters."""
+    adam = make(optimizer="adam")
+    adam.step(objective(adam), StepTime())
+    wanted = {name: value.clone() for name, value in adam.state_tensors().items()}
+    decayed = make(optimizer={"class": "adamw", "weight_decay": 0.1})
+    decayed.load_state(adam.state())
+    assert decayed.state()["param_names"] != adam.state()["param_names"]
+    assert all(torch.equal(value, wanted[name]) for name, value in decayed.state_tensors().items())
+    assert {group["weight_decay"] for group in decayed.optimizer.param_groups} == {0.0, 0.1}
+    del (state := decayed.state())["param_names"]
+    again = make(optimizer={"class": "adamw", "weight_decay": 0.1})
+    again.load_state(state)  # as other files have it: the order counts
+    assert all(torch.equal(value, wanted[name]) for name, value in again.state_tensors().items())
+    with pytest.raises(ConfigError, match="its values have other shapes"):
+        make(optimizer="adam").load_state(state)
 
 
 def test_nothing_to_train():

@@ -86,7 +86,7 @@ def _option_errors(config: Config) -> list[str]:
     is_error = not config.options.allow_unknown_options
     for text in [] if is_error else misspelt:
         log.print_warning(text)
-    for text in warnings_about(options.replaced, options.unread, options.keys):
+    for text in warnings_about(options, config.options.backend):
         log.print_warning(text)
     if config.has("train"):
         for text in filter(None, (unset_learning_rate_text(config), unused_learning_rates_text(config))):

@@ -30,16 +30,22 @@ def require_dims(operation: str, source: Tensor, dims: Sequence[Dim], *, operand
     """
     :param operation: and its argument, such as "reduce: axis"
     :param operands: all of them, for the message
-    :return: the axes of the dims. If a dim is there twice, the one with the higher priority counts.
+    :return: the axes of the dims. If a dim is there twice, and is not asked for twice, the one with the higher priority
+        counts.
     :raises DimError: if a dim is not there, or is there twice with the same priority
     """
-    axes = []
-    for dim in dims:
+    axes: list[int] = []
+    for number, dim in enumerate(dims):
         if not has_dim(source._dims, dim):
             require_is_dim(operation, dim, source)
             details = [f"The operands are {' and '.join(map(str, operands))}."] if operands else []
             raise fail(f"{operation}: {source} has no dim {dim}.", hint_for_missing_axis(source, dim), *details)
-        axes.append(source.get_axis_from_description(dim))
+        count = source._dims.count(dim)
+        if count > 1 and dims.count(dim) == count:
+            same = [axis for axis, other in enumerate(source._dims) if other == dim]
+            axes.append(same[dims[:number].count(dim)])
+        else:
+            axes.append(source.get_axis_from_description(dim))
     return axes
 
 

@@ -174,7 +174,7 @@ def _check_options(config: Config, report: ConfigReport) -> None:
         report.add_error(f"config: {text}") if is_error else report.warnings.append(text)
     for error in [*map(unsupported_text, options.unsupported), *options.wrong]:
         report.add_error(error)
-    report.warnings += warnings_about(options.replaced, options.unread, options.keys)
+    report.warnings += warnings_about(options, config.options.backend)
     if config.has("num_epochs") and dataset_option(config, "train") is None:
         report.warnings.append("there is no 'train', the data to train on.")
     if dataset_option(config, "train") is not None:

@@ -1,7 +1,7 @@
 """
 Mixed precision, option `torch_amp`: "bfloat16", "float16", or a dict with "dtype". Parameters stay as they are; what
 costs most is computed in the shorter float. In float16, gradients are scaled so that they are not rounded to 0
-(`grad_scaler`: None decides so, False is none, a dict has options of `torch.amp.GradScaler`).
+(`grad_scaler`: None or False is no scaling, a dict has options of `torch.amp.GradScaler`).
 """
 
 from __future__ import annotations
@@ -40,9 +40,9 @@ def make_grad_scaler(config: Config, device: torch.device) -> torch.amp.GradScal
     :raises ConfigError: if there is no such option of a scaler
     """
     option = config.options.grad_scaler
-    if option is None:
+    if option is None and not config.has("grad_scaler"):
         option = amp_dtype(config.options.torch_amp, name="torch_amp") == "float16"
-    if option is False:
+    if option is None or option is False:
         return None
     try:
         return torch.amp.GradScaler(device.type, **(option if isinstance(option, Mapping) else {}))
