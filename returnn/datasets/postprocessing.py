@@ -108,7 +108,7 @@ class PostprocessingDataset(WrapperDataset):
 
     def _take_dims(self) -> None:
         outputs = self._out_template.data
-        self.num_outputs = {key: (tensor.dim or 1, len(_shape(tensor))) for key, tensor in outputs.items()}
+        self.num_outputs = {key: (_num_features(tensor), len(_shape(tensor))) for key, tensor in outputs.items()}
         self.num_inputs = self.num_outputs[DEFAULT_KEY][0] if DEFAULT_KEY in self.num_outputs else 0
         self.labels = {key: labels for key, labels in self._inner.labels.items() if key in self.num_outputs}
         self.vocabs = {key: vocab for key, vocab in self._inner.vocabs.items() if key in self.num_outputs}
@@ -299,6 +299,14 @@ def _templates(map_outputs: Mapping[str, Any]) -> TensorDict:
 def _shape(tensor: Tensor[Any]) -> list[int | None]:
     """:return: of one sequence, with time"""
     return [dim.dimension for dim in tensor.dims if not dim.is_batch_dim()]
+
+
+def _num_features(tensor: Tensor[Any]) -> int:
+    """:return: of each frame, or of labels. Where no dim is said to be that of features, it is the last one"""
+    if tensor.dim:
+        return tensor.dim
+    shape = _shape(tensor)
+    return (shape[-1] if shape else None) or 1
 
 
 class LaplaceOrdering:

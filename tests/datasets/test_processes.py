@@ -18,7 +18,7 @@ import pytest
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.postprocessing import LaplaceOrdering, Sequential
-from returnn.tensor import TensorDict
+from returnn.tensor import Dim, TensorDict
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.system.forked import results_of_processes
 
@@ -312,6 +312,18 @@ def test_map_to_other_keys():
     assert tag == "tag-3"
     assert data["data"].shape[1] == 1
     assert data["sizes"].tolist() == [len(static_seqs()[3]["classes"])]
+
+
+def test_dims_of_outputs_by_dims_alone():
+    """Of a tensor by its dims, nothing says which one is that of the features: it is the last one."""
+    time, labels = Dim(None, name="time"), Dim(7, name="labels")
+    outputs = {
+        "data": {"dims": [time, Dim(2, name="features")], "dtype": "float32"},
+        "classes": {"dims": [time], "sparse_dim": labels, "dtype": "int32"},
+        "speaker": {"dims": [], "dtype": "int32"},
+    }
+    dataset = postprocessing(map_seq=first_feature, map_outputs=outputs)
+    assert dataset.num_outputs == {"data": (2, 2), "classes": (7, 1), "speaker": (1, 0)}
 
 
 def test_map_of_the_stream():

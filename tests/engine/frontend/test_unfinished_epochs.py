@@ -85,7 +85,7 @@ def values(folder, name, backend):
     """:return: what the checkpoint has, also of the optimizer, flat"""
     if backend == "torch":
         files = [torch.load(folder / f"{name}{suffix}", weights_only=True) for suffix in (".pt", ".opt.pt")]
-        state = files[1]["optimizer"]["state"]["state"]
+        state = files[1]["optimizer"]["state"]
         moments = {f"{i}/{key}": value for i, entry in state.items() for key, value in entry.items()}
         return {**files[0]["model"], **moments, "step": files[0]["step"]}
     reader = tf.train.load_checkpoint(str(folder / name))
