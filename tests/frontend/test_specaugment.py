@@ -13,6 +13,7 @@ import torch
 import returnn.frontend as rf
 from returnn.config import Config, global_config_ctx
 from returnn.tensor import Dim, Tensor
+from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import DimError
 
 LENGTHS = numpy.array([50, 9, 1], "int32")
@@ -132,6 +133,24 @@ def test_features_are_needed() -> None:
     with pytest.raises(DimError) as info:
         rf.audio.specaugment(Tensor("x", [time], "float32"), spatial_dim=time)
     assert str(info.value) == "specaugment: 'x' [time(5)] needs a feature_dim of fixed size, got None."
+
+
+@pytest.mark.parametrize(("version", "per_seq"), [(None, False), (25, False), (30, True)])
+def test_behavior_version_decides_whether_the_number_of_stretches_is_that_of_each_sequence(
+    version: int | None, per_seq: bool
+) -> None:
+    if version is not None:
+        BehaviorVersion.set(version)
+    by_version, given = (
+        _run(
+            "numpy",
+            lambda x, time, o=o: rf.audio.specaugment(
+                x, spatial_dim=time, num_spatial_mask_factor=1, num_masks_per_seq=o
+            ),
+        )
+        for o in (None, per_seq)
+    )
+    numpy.testing.assert_array_equal(by_version, given)
 
 
 @pytest.mark.parametrize("per_seq", [False, True])

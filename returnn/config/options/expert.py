@@ -43,7 +43,9 @@ class OperationOptions(OptionTable):
     rf_use_mask_transposed_conv = boolean(None, "The same, for transposed convolutions.")
     rf_use_mask_window = boolean(None, "The same, for windows.")
     rf_specaugment_num_masks_per_seq = boolean(
-        True, "`rf.audio.specaugment` takes the number of masks from each sequence, not from the longest one."
+        None,
+        "`rf.audio.specaugment` takes the number of masks from each sequence, not from the longest one of the batch; by"
+        " default from behavior version 30 on.",
     )
     rf_use_consistent_same_padding = boolean(
         None, "Padding 'same' with a stride does not depend on the length; by default from behavior version 24 on."

@@ -15,6 +15,7 @@ from returnn.frontend.math_ import combine_bc, compare_bc, logical_and, maximum,
 from returnn.frontend.rand import random_uniform
 from returnn.frontend.run_ctx import get_run_ctx
 from returnn.tensor import Dim, Tensor
+from returnn.util.behavior_version import BehaviorVersion
 
 __all__ = ["mask", "random_mask", "specaugment"]
 
@@ -43,7 +44,7 @@ def specaugment(
     :param num_spatial_mask_factor: one stretch of frames, or more in later steps, for so many frames
     :param num_masks_per_seq: the number of stretches follows from the length of each sequence, which then does not
         depend on what else is in the batch. Otherwise, from that of the longest one. Default: the option
-        `rf_specaugment_num_masks_per_seq` of the config, or else True
+        `rf_specaugment_num_masks_per_seq` of the config, or else whether `behavior_version` is at least 30
     :param steps: from the first one on, there is anything at all; with each further one, there is more
     :return: the dims of x
     """
@@ -51,10 +52,7 @@ def specaugment(
     if feature_dim is None or feature_dim.size is None:
         raise fail(f"specaugment: {x} needs a feature_dim of fixed size, got {feature_dim}.")
     require_dims("specaugment", x, [spatial_dim, feature_dim])
-    config = current_config()
-    has_masks_per_seq = num_masks_per_seq
-    if has_masks_per_seq is None:
-        has_masks_per_seq = config.options.rf_specaugment_num_masks_per_seq if config is not None else True
+    has_masks_per_seq = _has_masks_per_seq() if num_masks_per_seq is None else num_masks_per_seq
     max_features = max_consecutive_feature_dims or max(feature_dim.size // 5, 1)
 
     def masked() -> Tensor:
@@ -89,6 +87,12 @@ def specaugment(
     if isinstance(train_flag, bool):
         return masked() if train_flag else x
     return cond(train_flag, masked, lambda: x)
+
+
+def _has_masks_per_seq() -> bool:
+    config = current_config()
+    value = None if config is None else config.options.rf_specaugment_num_masks_per_seq
+    return BehaviorVersion.get() >= 30 if value is None else value
 
 
 def random_mask(
