@@ -374,3 +374,17 @@ def test_all_axes_of_a_dim_that_is_there_twice():
     x = Tensor("x", [dim, dim], "float32", raw_tensor=numpy.zeros((3, 3), "float32"))
     with pytest.raises(DimError, match="is ambiguous"):
         rf.reduce_sum(x, axis=dim)
+
+
+@pytest.mark.parametrize("backend", ["numpy", "torch"])
+@pytest.mark.parametrize("index", [-1, 3])
+@pytest.mark.parametrize("is_batched", [False, True])
+def test_an_index_that_is_not_there_is_named(backend, index, is_batched):
+    pytest.importorskip(backend)
+    batch, classes = Dim(2, name="batch", kind=Dim.Types.Batch), Dim(3, name="classes")
+    dims = [batch, classes] if is_batched else [classes]
+    with rf.backend_ctx(backend):
+        table = rf.convert_to_tensor(numpy.ones([dim.size for dim in dims], "float32"), dims=dims)
+        indices = rf.convert_to_tensor(numpy.array([1, index], "int32"), dims=[batch])
+        with pytest.raises(DimError, match=rf"there is no index {index} in classes\(3\).\n  Possible are 0 to 2"):
+            rf.gather(table, indices=indices, axis=classes)

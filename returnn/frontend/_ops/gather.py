@@ -5,12 +5,14 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import Any, NamedTuple
 
+import numpy
+
 from returnn.frontend._ops.elementwise import ElementwiseOps
 from returnn.frontend._ops.layout import raw_in_order, with_at_least
 from returnn.frontend._ops.limits import zero_value
 from returnn.frontend._ops.operands import common_template, fail, require_dims
 from returnn.tensor import Dim, Tensor
-from returnn.util.errors import DtypeError
+from returnn.util.errors import DimError, DtypeError
 
 
 class GatherOps(ElementwiseOps):
@@ -50,7 +52,10 @@ class GatherOps(ElementwiseOps):
             raw = cls.transpose_raw(raw, perm)
         index_dims: Sequence[Dim] = [*(source.dims[i] for i in axes.batch), *(indices.dims[i] for i in axes.new)]
         raw_indices = raw_in_order(indices, index_dims)
-        out._raw_tensor = cls.gather_raw(raw, raw_indices, len(axes.batch) + len(axes.before), len(axes.batch))
+        try:
+            out._raw_tensor = cls.gather_raw(raw, raw_indices, len(axes.batch) + len(axes.before), len(axes.batch))
+        except IndexError as exc:
+            raise _not_there(source, cls.raw_to_numpy(raw_indices), axis, source._raw_tensor.shape[number]) from exc
         return out
 
     @classmethod
@@ -91,6 +96,14 @@ def gather_axes(source: Tensor, indices: Tensor, axis: int) -> GatherAxes:
     before = [i for i in range(axis) if i not in batch]
     behind = [i for i in range(axis + 1, len(source.dims)) if i not in batch]
     return GatherAxes(batch, new, before, behind)
+
+
+def _not_there(source: Tensor, indices: numpy.ndarray, axis: Dim, size: int) -> DimError:
+    low, high = int(indices.min()), int(indices.max())
+    return fail(
+        f"gather: {source}: there is no index {low if low < 0 else high} in {axis}.",
+        f"Possible are 0 to {size - 1}.",
+    )
 
 
 def _template(source: Tensor, indices: Tensor, axes: GatherAxes) -> Tensor:

@@ -28,7 +28,8 @@ class SelectTorchOps:
             torch.arange(rows.shape[i], device=rows.device).reshape([-1 if j == i else 1 for j in range(indices.ndim)])
             for i in range(batch_axes)
         ]
-        found = rows[(*batch, indices.long())]  # (batch..., new..., before..., behind...)
+        indices = torch.where(indices < 0, rows.shape[batch_axes], indices.long())  # an error, not counted from the end
+        found = rows[(*batch, indices)]  # (batch..., new..., before..., behind...)
         num_before = axis - batch_axes
         if not num_before or not num_new:
             return found

@@ -18,6 +18,8 @@ class EntryNumpyOps:
     @staticmethod
     def gather_raw(raw_tensor: ndarray, indices: ndarray, axis: int, batch_axes: int) -> ndarray:
         """:return: gathered"""
+        if indices.size and indices.min() < 0:
+            raise IndexError("there is a negative index")  # for NumPy, it would count from the end
         if not batch_axes:
             return numpy.take(raw_tensor, indices, axis=axis)
         rows = numpy.moveaxis(raw_tensor, axis, batch_axes)
