@@ -22,7 +22,7 @@ KINDS = {
     "conformer": "labels from frames, by a Conformer and CTC",
     "attention": "labels from frames, by an encoder and a decoder with attention",
     "transducer": "labels from frames, by LSTMs and the sum over all alignments",
-    "lm": "language model on words or subwords, by an LSTM",
+    "lm": "language model on words, subwords or characters, by an LSTM",
     "translation": "one text from another, by an encoder and a decoder with attention",
 }
 _WITH_SEARCH = ("ctc", "conformer", "attention", "transducer", "translation")
@@ -33,8 +33,8 @@ _FORWARD = """    returnn train.config ++task forward  # probabilities of `dev`,
 GENERATE_TEXT = """
 ## Generate text
 
-The last row of the probabilities is about the label (a word, or a subword) after those that are given, and the input
-ends with the label 0, whose frame it is:
+The last row of the probabilities is about the label (a word, a subword, or a character) after those that are given,
+and the input ends with the label 0, whose frame it is:
 
 ```python
 import numpy
@@ -54,7 +54,7 @@ while len(labels) < 30:
     if label == 0:  # the end
         break
     labels.append(label)
-print(words_of(" ".join(vocab.labels[label] for label in labels)))
+print(words_of(vocab.get_seq_labels(labels)))
 ```
 """
 _PRIORS = "    returnn train.config ++task compute_priors ++output_file model/log_prior.txt    # for a decoder\n"
@@ -64,7 +64,8 @@ _SEARCH = """    returnn train.config ++task search   # decodes `dev`, into mode
 _PLOT = "    returnn train.config ++task plot_attention   # draws what the decoder attends to, into model/attention\n"
 _DEFAULT_SAMPLE_RATE = 16000  # in Hz
 _SUBWORDS = """For subwords, it is `returnn tool make-vocab bpe FOLDER/{name} {source} --size N`, with N of
-  them at most. The file `{name}.codes`, which it writes beside the vocabulary, belongs to it."""
+  them at most. The file `{name}.codes`, which it writes beside the vocabulary, belongs to it. For characters, it is
+  `returnn tool make-vocab chars FOLDER/{name} {source}`."""
 _SPEECH = """- `train.hdf` and `dev.hdf`, with "data", features of frames, and "classes", labels{labels}.
   Names of labels are those in the file. `returnn tool hdf-dump` writes any data set as such a file."""
 _RECORDINGS = f"""
@@ -81,7 +82,8 @@ _FILES_OF_DATA = {  # what README.md says of them
     "transducer": _SPEECH.format(labels="") + _RECORDINGS,
     "lm": f"""- `train.txt` and `dev.txt`, or `train.txt.gz` and `dev.txt.gz`, a sentence per line,
 - `words.vocab`, the words, of which the first one is `</s>`, the end of a sentence, and the second one `<unk>`.
-  `returnn tool make-vocab words FOLDER/words --text FOLDER/train.txt` makes it.
+  `returnn tool make-vocab words FOLDER/words --text FOLDER/train.txt --size N` makes it, of the most frequent words.
+  Take a smaller N than `train` has words: from rare ones, which are `<unk>` then, a model learns how probable that is.
   {_SUBWORDS.format(name="words", source="--text FOLDER/train.txt")}""",
     "translation": f"""- `source.train`, `target.train`, `source.dev`, `target.dev`, or these with `.gz`, a sentence
   per line,

@@ -80,7 +80,10 @@ def test_what_is_wrong(tmp_path, capsys, monkeypatch):
     assert capsys.readouterr().err.startswith("error: 'a' exists already.\n")
 
 
-@pytest.mark.parametrize(("labels", "suffix"), [("words", ""), ("words", ".gz"), ("bpe", "")])
+CLASSES = {"words": "Vocabulary", "bpe": "BytePairEncoding", "chars": "CharacterTargets"}
+
+
+@pytest.mark.parametrize(("labels", "suffix"), [("words", ""), ("words", ".gz"), ("bpe", ""), ("chars", "")])
 @pytest.mark.parametrize("kind", ["lm", "translation"])
 def test_texts_of_a_user(kind, labels, suffix, tmp_path, monkeypatch, without_module, capfd):
     monkeypatch.chdir(tmp_path)
@@ -98,16 +101,19 @@ def test_texts_of_a_user(kind, labels, suffix, tmp_path, monkeypatch, without_mo
     monkeypatch.syspath_prepend(str(tmp_path / "mine"))
     assert "make-vocab" in (tmp_path / "mine" / "README.md").read_text()
     assert rnn.main(["rnn.py", "train.config", "++task", "check"]) == 0, capfd.readouterr()
-    assert labels == "bpe" or "of 6 labels" in capfd.readouterr().out
+    said = capfd.readouterr().out
+    assert labels != "words" or "of 6 labels" in said
+    assert "so the model does not learn how probable that is" in said
+    assert ("a vocabulary that lacks rare words" in said) == (labels == "words")
     inputs = current_config().typed_dict["extern_data"]  # with them, a server takes texts
     classes = {description["vocab"]["class"] for description in inputs.values()}
-    assert classes == {"BytePairEncoding" if labels == "bpe" else "Vocabulary"}
+    assert classes == {CLASSES[labels]}
     data = init_dataset(current_config().typed_value("train")())
     data.init_seq_order(epoch=1)
     data.load_seqs(0, 2)
     unknown = Vocabulary.create_vocab(**inputs["data"]["vocab"]).unknown_label_id
     assert not any(unknown in data.get_data(i, key) for i in range(2) for key in inputs)
-    if (kind, labels) == ("lm", "bpe"):
+    if kind == "lm" and labels != "words":
         assert rnn.main(["rnn.py", "train.config", "++num_epochs", "1"]) == 0
         code = re.split(r"```python\n|```", Path("README.md").read_text())[1]
         first = 'list(vocab.get_seq("THE FIRST WORDS")[:-1])'
@@ -263,7 +269,7 @@ def test_models_without_a_search_are_served_with_probabilities(
     model.close()
     if kind == "lm":
         before, code, _ = re.split(r"```python\n|```", readme)
-        assert before.endswith("input\nends with the label 0, whose frame it is:\n\n")
+        assert before.endswith("and the input ends with the label 0, whose frame it is:\n\n")
         monkeypatch.syspath_prepend(".")
         exec(code, {})
         known = Vocabulary.create_vocab(**current_config().typed_dict["extern_data"]["data"]["vocab"]).labels

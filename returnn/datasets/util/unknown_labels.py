@@ -8,7 +8,7 @@ a vocabulary lacks some in most texts; parts of words and characters make nearly
 from __future__ import annotations
 
 import unicodedata
-from collections.abc import Container, Sequence
+from collections.abc import Collection, Container, Sequence
 
 from returnn.log import log
 from returnn.util.texts.counted import counted
@@ -27,6 +27,18 @@ def hint_of_other_form(label: str, known: Container[str]) -> str:
         if unicodedata.normalize(form, label) in known:
             return f"It has it in another Unicode form, {form}: unicodedata.normalize({form!r}, text) makes that."
     return ""
+
+
+def hint_of_characters(label: str, known: Collection[str]) -> str:
+    """
+    :param label: which is not known
+    :param known: those of the vocabulary
+    :return: for people, if it is a word, but most labels have one character, all but special ones such as "</s>"
+    """
+    is_of_characters = sum(len(str(name)) == 1 for name in known) >= max(len(known) - 4, 5)
+    if len(label) < 2 or not is_of_characters:
+        return ""
+    return 'Its labels are single characters: "class": "CharacterTargets" cuts texts into these.'
 
 
 class UnknownLabels:
@@ -53,7 +65,7 @@ class UnknownLabels:
         """Whether texts still matter."""
         return bool(self._limits)
 
-    def add(self, labels: Sequence[str], *, known: Container[str]) -> None:
+    def add(self, labels: Sequence[str], *, known: Collection[str]) -> None:
         """
         :param labels: of a text
         :param known: those of the vocabulary
@@ -70,7 +82,7 @@ class UnknownLabels:
         while self._limits and self._num_seen >= self._limits[0][0]:
             _, usual = self._limits.pop(0)
             if self._num_unknown > usual * self._num_seen:
-                self._warn()
+                self._warn(known)
                 self._limits.clear()
 
     def _look_for_other_form(self, unknown: Sequence[str], known: Container[str]) -> None:
@@ -81,10 +93,12 @@ class UnknownLabels:
                 self._has_other_form = True
                 return
 
-    def _warn(self) -> None:
+    def _warn(self, known: Collection[str]) -> None:
+        question = f"It has {counted(self._num_labels, 'label')}; is it the one of these texts?"
+        hint = next(filter(None, (hint_of_characters(label, known) for label in self._examples)), question)
         examples = ", ".join(f"{label!r:.50}" for label in list(self._examples)[:_NUM_EXAMPLES])
         log.print_warning(
             f"{self._vocabulary} has not {self._num_unknown} of the first {self._num_seen} labels of the texts "
             f"({self._num_unknown / self._num_seen:.1%}): {examples}. Each of them becomes {self._unknown_label!r}. "
-            f"It has {counted(self._num_labels, 'label')}; is it the one of these texts?"
+            f"{hint}"
         )

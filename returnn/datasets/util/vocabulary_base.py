@@ -13,7 +13,7 @@ from typing import Any, ClassVar, TypeAlias
 import numpy
 import numpy.typing
 
-from returnn.datasets.util.unknown_labels import UnknownLabels, hint_of_other_form
+from returnn.datasets.util.unknown_labels import UnknownLabels, hint_of_characters, hint_of_other_form
 from returnn.datasets.util.vocab_file import labels_by_index, read_literal_file, read_vocab_file, vocab_from_labels
 from returnn.log import log
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
@@ -335,18 +335,13 @@ class Vocabulary:
         ids.update(self.control_symbol_ids.values())
         return frozenset(label for label, index in self._vocab.items() if index in ids)
 
-    def _has_characters(self) -> bool:
-        """:return: whether most labels have one character, all but special ones such as "</s>" """
-        names = [str(label) for label in self._vocab]
-        return sum(len(name) == 1 for name in names) >= max(len(names) - 4, 5)
-
     def _nearest_labels(self, label: str) -> str:
         if form := hint_of_other_form(label, self._vocab):
             return f"\n  {form}"
         if self.num_labels > _MAX_LABELS_FOR_HINT:
             return ""
-        if len(label) > 1 and self._has_characters():
-            return '\n  Its labels are single characters: "class": "CharacterTargets" cuts texts into these.'
+        if of_characters := hint_of_characters(label, self._vocab):
+            return f"\n  {of_characters}"
         hint = nearest_hint(label, self._vocab)
         return f"\n  {hint}" if self.num_labels <= 20 or hint.startswith("Did you mean") else ""
 

@@ -480,3 +480,10 @@ def test_merges_of_other_texts_are_a_warning(tmp_path, capsys):
         text = "".join(capsys.readouterr())
         assert ("Do the two files belong together?" in text) == (name == "other")
         assert ("has 0 of the 3 labels" in text) == (name == "other")
+
+
+def test_warning_of_words_that_are_characters_in_the_vocabulary(capsys):
+    for labels, hint in ((list("abcdef "), '"class": "CharacterTargets" cuts texts'), (["be", "fed"], "these texts?")):
+        vocab = Vocabulary(None, labels=["</s>", "<unk>", *labels], unknown_label="<unk>")
+        assert vocab.get_seq("fade " * 200)[0] == 1
+        assert hint in capsys.readouterr().out
