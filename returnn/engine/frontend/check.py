@@ -27,8 +27,9 @@ from returnn.engine.frontend.watched_step import StepFindings, watched_step
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.learning_rate_control import check_dynamic_learning_rate
 from returnn.engine.report.check_result import report_result
-from returnn.engine.report.compared_lengths import ComparedDims, end_label_warnings, wrong_lengths
+from returnn.engine.report.compared_lengths import ComparedDims, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
+from returnn.engine.report.label_warnings import end_label_warnings, unknown_label_warnings
 from returnn.engine.report.learning_rate_warnings import (
     unknown_measure_text,
     unset_learning_rate_text,
@@ -38,7 +39,7 @@ from returnn.engine.run.cleanup import cleanup_policy
 from returnn.log import log
 from returnn.tensor import TensorDict
 from returnn.util.backend_engine import BackendEngine
-from returnn.util.errors import UserError
+from returnn.util.errors import DimError, UserError
 from returnn.util.python.optional_import import import_part
 from returnn.util.python.user_code_errors import text_with_place
 from returnn.util.texts.counted import counted
@@ -68,10 +69,12 @@ def check_model(config: Config) -> None:
         if config.options.check_data:
             samples: dict[str, DataSample] = {}
             errors += _data_errors(config, templates, looked_at, samples, found.compared)
-            found.warnings += end_label_warnings(found.compared, list(samples.values()), templates.data)
+            found.warnings += end_label_warnings(found.compared, found.predicted, samples.values(), templates.data)
+            for text in unknown_label_warnings(samples):
+                log.print_warning(text)
             is_computed = num_params <= _MOST_PARAMS_TO_COMPUTE and "train_step" in looked_at
             if not errors and is_computed and "train" in samples and not found.mixes_frames:
-                _look_at_seen_labels(config, samples["train"], looked_at)
+                errors += _look_at_seen_labels(config, samples["train"], looked_at)
         for text in dict.fromkeys(found.warnings):
             log.print_warning(f"train_step: {text}")
     if not errors:
@@ -216,15 +219,21 @@ def _look_at_forward_step(functions: ModelFunctions, model: Any, templates: Tens
             check_outputs_of_task(config, ctx.outputs, task)
 
 
-def _look_at_seen_labels(config: Config, sample: DataSample, looked_at: list[str]) -> None:
-    """Warns of models that see the labels which they predict."""
+def _look_at_seen_labels(config: Config, sample: DataSample, looked_at: list[str]) -> list[str]:
+    """
+    Warns of models that see the labels which they predict.
+
+    :return: errors: of a training with the same backend, the step would be the same
+    """
     backend = "torch" if BackendEngine.is_torch_selected() else "numpy"  # graphs of TensorFlow take seconds
     try:
         seen = list(keys_of_seen_labels(config, sample.example, backend=backend))
     except Exception as exc:  # noqa: BLE001  code of the user, on a backend that may not be the one it is for
+        if isinstance(exc, (UserError, IndexError) if backend == "torch" else DimError):  # others: about the backend
+            return [f"train_step, with data: {text_with_place(exc)}"]
         text = f"it cannot be computed with {backend} ({type(exc).__name__}: {exc})"
         print(f"train_step: not looked at whether it sees the labels that it predicts: {text}.", file=log.v1)
-        return
+        return []
     looked_at.append("whether it sees what it predicts")
     for key in seen:
         log.print_warning(
@@ -232,6 +241,7 @@ def _look_at_seen_labels(config: Config, sample: DataSample, looked_at: list[str
             "labels before, there is rf.shift_right(labels, axis=..., pad_value=...); rf.CausalSelfAttention sees no "
             "label behind."
         )
+    return []
 
 
 def _data_errors(

@@ -20,6 +20,7 @@ class StepFindings:
 
     compared: list[ComparedDims] = field(default_factory=list)
     warnings: list[str] = field(default_factory=list)
+    predicted: set[str] = field(default_factory=set)  # data keys of labels, as they are, by cross entropy
     mixes_frames: bool = False  # so each frame sees the others, also the labels there
 
 
@@ -44,6 +45,7 @@ def watched_step(templates: Mapping[str, Tensor]) -> Iterator[StepFindings]:
     wrong_axes = [text for operands in entropies for text in _over_other_axis(*operands)]
     found.warnings += wrong_axes
     found.mixes_frames = bool(wrong_axes)
+    found.predicted.update(key for _, target, _ in entropies for key in _data_of(target, templates))
     found.compared += (dims for operands in ctc_losses for dims in _compared_by_ctc(operands, templates))
 
 
@@ -55,6 +57,13 @@ def _over_other_axis(estimated: Tensor, target: Tensor, axis: Dim) -> Iterator[s
             f"rf.cross_entropy: its axis is {axis.name!r}, but {target} is a distribution over {classes.name!r}, "
             f"so each frame is compared with the others, and not each label. For the labels, it is axis={classes.name}."
         )
+
+
+def _data_of(target: Tensor, templates: Mapping[str, Tensor]) -> Iterator[str]:
+    """:return: data keys of labels whose frames are those of the target: none was added or cut off"""
+    for key, template in templates.items():
+        if target.sparse and template.sparse and set(target.dims) == set(template.dims):
+            yield key
 
 
 def _compared_by_ctc(operands: CtcOperands, templates: Mapping[str, Tensor]) -> Iterator[ComparedDims]:

@@ -7,7 +7,7 @@ far as dims say. A run finds the sequence which is too short or too long when it
 
 from __future__ import annotations
 
-from collections.abc import Iterable, Iterator, Mapping, Sequence
+from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Literal
 
@@ -73,25 +73,6 @@ def data_keys_of(dim: Dim, templates: Mapping[str, Tensor]) -> Iterator[str]:
     for key, template in templates.items():
         if template.sparse and any(own in atoms for own in template.dims):
             yield key
-
-
-def end_label_warnings(
-    compared: Sequence[ComparedDims], samples: Iterable[DataSample], templates: Mapping[str, Tensor]
-) -> Iterator[str]:
-    """
-    :param compared: of a network
-    :param samples: of its data sets
-    :param templates: of their data, by key
-    :return: targets of CTC which end with a label that is no part of the text
-    """
-    for key in sorted({dims.target for dims in compared if dims.needs_blanks is not None}):
-        vocab = templates[key].vocab if key in templates else None
-        last = {label for sample in samples for label in sample.last_labels.get(key, ())}
-        if vocab is not None and len(last) == 1 and vocab.id_to_label(*last, None) == vocab.end_label:
-            yield (
-                f"the target {key!r} of CTC always ends with {vocab.end_label!r}, which is no part of the "
-                f"text. CTC needs no label of the end: leave out {vocab.end_option!r} of its vocabulary."
-            )
 
 
 def wrong_lengths(

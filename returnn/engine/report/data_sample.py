@@ -34,6 +34,8 @@ class UnknownPart:
 
     num: int
     num_labels: int  # all of them
+    label: str  # what they became
+    are_words: bool  # not parts of these, or characters
     tag: str  # the first sequence that has one
     example: str | None  # as the text has it, if that is known
 
@@ -207,9 +209,10 @@ class _Seen:
         self._tag_of_unknown = ""
         self._is_sparse = template.sparse
         self._vocab = vocab
-        self._unknown_label: int | None = getattr(
-            vocab if vocab is not None else template.vocab, "unknown_label_id", None
-        )
+        names = vocab if vocab is not None else template.vocab
+        self._unknown_label: int | None = getattr(names, "unknown_label_id", None)
+        self._are_words = not getattr(names, "has_parts_of_words", False)
+        self._unknown_label_name = str(getattr(names, "unknown_label", None))
 
     def add(self, data: Array, tag: str) -> None:
         self.shapes.append(data.shape)
@@ -228,7 +231,14 @@ class _Seen:
         if not self._num_unknown:
             return None
         example = self._vocab.example_of_unknown if self._vocab is not None else None
-        return UnknownPart(self._num_unknown, self._num_labels, self._tag_of_unknown, example)
+        return UnknownPart(
+            self._num_unknown,
+            self._num_labels,
+            self._unknown_label_name,
+            self._are_words,
+            self._tag_of_unknown,
+            example,
+        )
 
 
 def limits_of_data(config: Config, name: str) -> BatchLimits | None:

@@ -20,8 +20,9 @@ from returnn.engine.data_identity import warn_of_other_labels
 from returnn.engine.hypothesis_files import check_file_format
 from returnn.engine.learning_rate_control import check_dynamic_learning_rate
 from returnn.engine.net_diff import is_same_net
-from returnn.engine.report.compared_lengths import end_label_warnings, wrong_lengths
+from returnn.engine.report.compared_lengths import wrong_lengths
 from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
+from returnn.engine.report.label_warnings import end_label_warnings, unknown_label_warnings
 from returnn.engine.report.learning_rate_warnings import (
     unknown_measure_text,
     unset_learning_rate_text,
@@ -35,7 +36,7 @@ from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import has_search, unused_layers
 from returnn.tf.inspection.report import NetReport, batch_hints, error_text, inspect_network
 from returnn.tf.inspection.search_limits import limit_warnings
-from returnn.tf.inspection.seen_targets import seen_target_warnings
+from returnn.tf.inspection.seen_targets import layers_that_predict, seen_target_warnings
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.load_on_init import missing_files_on_init
 from returnn.tf.network.losses import no_loss_text
@@ -109,15 +110,18 @@ def check_config(config: Config) -> ConfigReport:
             _check_data(config, list(net_dicts.values())[-1:], report)
     if report.networks:
         extern_data = report.networks[0].network.extern_data
+        predicted: set[str] = set()
         for net_dict in list(net_dicts.values())[-1:]:
             report.warnings += end_warnings(net_dict, report.samples, extern_data)
             report.warnings += seen_target_warnings(net_dict, extern_data)
+            predicted.update(key for _, key in layers_that_predict(net_dict, extern_data))
         if not report.errors:
             last = report.last_networks[-1]
             report.warnings += limit_warnings(last.layers, report.samples, last.network.extern_data.data)
         report.hints += batch_hints(report.last_networks)
         compared = report.networks[0].network.notes.compared_dims
-        report.warnings += end_label_warnings(compared, list(report.samples.values()), extern_data.data)
+        report.warnings += end_label_warnings(compared, predicted, report.samples.values(), extern_data.data)
+        report.warnings += unknown_label_warnings(report.samples)
         names = {layer.name for network in report.networks for layer in network.layers}
         text = unknown_measure_text(config, names)
         report.warnings += [] if text is None else [text]

@@ -28,10 +28,7 @@ def seen_target_warnings(net_dict: NetDict, extern_data: ExternData) -> Iterator
     :param extern_data: its data
     :return: a line for each layer with cross entropy that sees its target
     """
-    for name, layer in net_dict.items():
-        key = layer.get("target") if isinstance(layer, Mapping) and layer.get("loss") == "ce" else None
-        if not isinstance(key, str) or key not in extern_data.data or not extern_data.data[key].sparse:
-            continue
+    for name, key in layers_that_predict(net_dict, extern_data):
         names = {f"data:{key}", *(["data"] if key == extern_data.default_input else [])}
         path = _path_to(names, net_dict, name)
         if path is not None:
@@ -40,6 +37,18 @@ def seen_target_warnings(net_dict: NetDict, extern_data: ExternData) -> Iterator
                 "labels before, there is {'class': 'shift_axis', 'axis': 'T', 'amount': 1, 'pad_value': 0, "
                 "'adjust_size_info': False}, 'attention_left_only': True for 'self_attention', and no layer backwards."
             )
+
+
+def layers_that_predict(net_dict: NetDict, extern_data: ExternData) -> Iterator[tuple[str, str]]:
+    """
+    :param net_dict: of a network
+    :param extern_data: its data
+    :return: layers with cross entropy against labels of the data, and the keys of these
+    """
+    for name, layer in net_dict.items():
+        key = layer.get("target") if isinstance(layer, Mapping) and layer.get("loss") == "ce" else None
+        if isinstance(key, str) and key in extern_data.data and extern_data.data[key].sparse:
+            yield name, key
 
 
 @dataclass(frozen=True)

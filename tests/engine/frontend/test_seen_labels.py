@@ -8,6 +8,7 @@ from returnn.config import Config
 from returnn.engine.frontend.check import check_model
 from returnn.engine.frontend.seen_labels import keys_of_seen_labels
 from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.util.errors import ConfigError
 
 time_dim = Dim(None, name="time")
 labels_dim = Dim(7, name="labels")
@@ -106,6 +107,18 @@ def test_check_warns(hidden, capsys):
     text = "the model sees the labels of 'data' that it predicts, so it learns to copy them"
     assert (text in said) == (hidden is _plain)
     assert "whether it sees what it predicts" in said
+
+
+def test_label_that_an_embedding_has_not_is_an_error(capsys):
+    def begins_with_minus_one(model, x):
+        labels = rf.set_sparse_dim(rf.range_over_dim(time_dim), labels_dim)
+        return x + model.embedding(rf.shift_right(labels, axis=time_dim, pad_value=-1))
+
+    with pytest.raises(ConfigError, match="1 error"):
+        check_model(_config(begins_with_minus_one))
+    said = capsys.readouterr().out
+    assert "train_step, with data: gather: 'weight' [labels(7), hidden(8)]: there is no index -1 in labels(7)" in said
+    assert "Possible are 0 to 6." in said
 
 
 def test_check_goes_on_where_the_backend_cannot_compute_it(capsys):

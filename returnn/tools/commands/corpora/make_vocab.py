@@ -33,7 +33,11 @@ def make_parser() -> argparse.ArgumentParser:
         "--key", default="raw", help="data key of the texts in the dataset: raw text, or labels with names"
     )
     parser.add_argument(
-        "--size", type=int, help="number of labels, at most, with those of the end and of what is unknown"
+        "--size",
+        type=int,
+        help="number of labels, at most, with those of the end and of what is unknown. Of words: without it, each one"
+        " of the texts has a label, so a language model that is trained with them does not learn how probable unknown"
+        " words are",
     )
     parser.add_argument(
         "--character_coverage",

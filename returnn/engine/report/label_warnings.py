@@ -1,0 +1,71 @@
+"""Labels that a model cannot learn from its data, or should not: that of the end, and that of what is unknown."""
+
+from __future__ import annotations
+
+from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
+
+from returnn.engine.report.compared_lengths import ComparedDims
+from returnn.engine.report.data_sample import DataSample
+from returnn.tensor import Tensor
+from returnn.util.texts.counted import counted
+
+_MOST_UNTRAINED = 0.001  # part of the labels, with which scores are about the same
+
+
+def end_label_warnings(
+    compared: Sequence[ComparedDims],
+    predicted: Collection[str],
+    samples: Iterable[DataSample],
+    templates: Mapping[str, Tensor],
+) -> Iterator[str]:
+    """
+    :param compared: of a network
+    :param predicted: data keys of labels, each of which a cross entropy compares with a frame of the output
+    :param samples: of its data sets
+    :param templates: of their data, by key
+    :return: targets of CTC which end with a label that is no part of the text, and those that lack their end
+    """
+    samples = list(samples)
+    of_ctc = {dims.target for dims in compared if dims.needs_blanks is not None}
+    for key in sorted(of_ctc.union(predicted)):
+        vocab = templates[key].vocab if key in templates else None
+        last = {label for sample in samples for label in sample.last_labels.get(key, ())}
+        if vocab is None or not last:
+            continue
+        if key in of_ctc and len(last) == 1 and vocab.id_to_label(*last, None) == vocab.end_label:
+            yield (
+                f"the target {key!r} of CTC always ends with {vocab.end_label!r}, which is no part of the "
+                f"text. CTC needs no label of the end: leave out {vocab.end_option!r} of its vocabulary."
+            )
+        if key not in of_ctc and vocab.eos_label_id is not None and vocab.eos_label_id not in last:
+            yield (
+                f"the vocabulary of {key!r} says that {vocab.id_to_label(vocab.eos_label_id)!r} is the end, but no "
+                "sequence ends with it, so the model does not learn where one ends. "
+                f"The option {vocab.end_option!r} of the vocabulary puts it there."
+            )
+
+
+def unknown_label_warnings(samples: Mapping[str, DataSample]) -> Iterator[str]:
+    """
+    :param samples: of data sets, by name
+    :return: labels of what is unknown which other data has, but not that of the training
+    """
+    train = samples.get("train")
+    if train is None:
+        return
+    for name, sample in samples.items():
+        for key, part in sample.unknown_parts.items():
+            num_seen = int(train.shapes[key].prod(axis=-1).sum()) if key in train.shapes else 0
+            is_seen = key in train.unknown_parts or not num_seen
+            is_known = train.is_all or num_seen >= part.num_labels
+            if is_seen or not is_known or part.num <= _MOST_UNTRAINED * part.num_labels:
+                continue
+            hint = (
+                " With a vocabulary that lacks rare words ('--size' of `returnn tool make-vocab`), they are "
+                f"{part.label!r} in 'train', too."
+            )
+            yield (
+                f"data {name!r}: {part.num:,} of {counted(part.num_labels, 'label', ',')} of {key!r} are "
+                f"{part.label!r}, of which 'train' has none ({train}), so the model does not learn how probable that "
+                f"is.{hint if part.are_words else ''}"
+            )
