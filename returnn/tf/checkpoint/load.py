@@ -2,8 +2,8 @@
 Loads parameters from a checkpoint by their names.
 
 In a checkpoint, names may have another prefix than in the network, some may be missing, others superfluous, a layer
-may import its parameters in a way of its own (`custom_param_importer`), an LSTM may have had another unit, and names of
-PyTorch have dots in place of slashes.
+may import its parameters in a way of its own (`custom_param_importer`), an LSTM may have had another unit, cells had
+other names in earlier versions of TensorFlow, and names of PyTorch have dots in place of slashes.
 """
 
 from __future__ import annotations
@@ -18,6 +18,7 @@ import tensorflow as tf
 
 from returnn.log import log
 from returnn.tf.checkpoint.assign import ValueOfVariable, set_custom_post_init
+from returnn.tf.checkpoint.earlier_names import by_names_of_today
 from returnn.tf.checkpoint.files import CheckpointError, get_checkpoint_filepattern
 from returnn.tf.checkpoint.other_lstms import find_other_lstms
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
@@ -131,7 +132,7 @@ class CustomCheckpointLoader:
         self._shapes = {name: tuple(shape) for name, shape in self.reader.get_variable_to_shape_map().items()}
         self.var_ckpt_names = set(self._shapes)
 
-        names = self._with_dots_as_there(
+        names = self._named_as_there(
             {self._name_in_checkpoint(var): var for var in saveable_params if load_if_prefix in var.op.name}
         )
         self.net_vars = {
@@ -185,8 +186,10 @@ class CustomCheckpointLoader:
         name = name.removeprefix(self.params_prefix)
         return self.var_name_mapping.get(name) or name.replace(self.load_if_prefix, "", 1)
 
-    def _with_dots_as_there(self, variables: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:
-        other = same_but_for_dots(variables, self.var_ckpt_names)
+    def _named_as_there(self, variables: Mapping[str, tf.Variable]) -> dict[str, tf.Variable]:
+        spare = self.var_ckpt_names.difference(variables)
+        earlier = {today: name for today, name in by_names_of_today(spare).items() if today not in self.var_ckpt_names}
+        other = earlier | same_but_for_dots(variables, self.var_ckpt_names)
         return {other.get(name, name): var for name, var in variables.items()}
 
     def _is_obsolete(self, name: str) -> bool:

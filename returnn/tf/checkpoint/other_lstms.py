@@ -12,10 +12,10 @@ from dataclasses import dataclass
 
 import numpy
 
+from returnn.tf.checkpoint.earlier_names import by_names_of_today
 from returnn.util.numbers.lstm_layouts import LAYOUTS, Layout, convert_lstm
 
-_SCOPE = "rnn/"  # loops of TensorFlow 1 put the parameters of their cell into it
-_LAYOUTS = [LAYOUTS[name] for name in ("native", "standardlstm", "basiclstm", "fusedlstm", "cudnn")]
+_LAYOUTS = [LAYOUTS[name] for name in ("native", "standardlstm", "basiclstm", "fusedlstm", "cudnn_compatible", "cudnn")]
 
 
 @dataclass(frozen=True)
@@ -45,20 +45,20 @@ def find_other_lstms(missing: Collection[str], in_checkpoint: Collection[str]) -
     :param in_checkpoint: names of its values
     :return: those LSTMs all of whose parameters are missing, and that the checkpoint has in another layout
     """
-    found = []
+    found, there = [], by_names_of_today(in_checkpoint)
     for target in _LAYOUTS:
         for prefix, names in _lstms_of(target, missing):
             source = next(
                 (
                     (layout, source_names)
                     for layout in _LAYOUTS
-                    for source_prefix, source_names in _lstms_of(layout, in_checkpoint)
+                    for source_prefix, source_names in _lstms_of(layout, there)
                     if layout is not target and source_prefix == prefix
                 ),
                 None,
             )
             if source is not None:
-                found.append(OtherLstm(source[0], target, source[1], names))
+                found.append(OtherLstm(source[0], target, tuple(there[name] for name in source[1]), names))
     return found
 
 
@@ -70,4 +70,4 @@ def _lstms_of(layout: Layout, names: Collection[str]) -> Iterator[tuple[str, tup
         if layout.of_further_part and f"{prefix}{layout.of_further_part}" in names:
             continue
         if prefix != name and prefix.endswith("/") and set(of_lstm) <= set(names):
-            yield prefix.removesuffix(_SCOPE), of_lstm
+            yield prefix, of_lstm

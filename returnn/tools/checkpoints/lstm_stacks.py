@@ -25,6 +25,7 @@ _SIGNS = {
     "standardlstm": r"lstm_cell/[^/]+",
     "basiclstm": r"basic_lstm_cell/[^/]+",
     "fusedlstm": r"lstm_fused_cell/[^/]+",
+    "cudnn_compatible": r"cudnn_compatible_lstm_cell/[^/]+",
     "cudnn": r"CudnnRNNParamsToCanonical:\d+",
     "torch": r"(?:weight|bias)_(?:ih|hh|hr)_l\d+(?:_reverse)?",
     "frontend": r"(?:ff|rec)_weight",

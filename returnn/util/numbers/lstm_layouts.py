@@ -7,6 +7,7 @@ Parameters of an LSTM, one layer and direction, as they are laid out here and el
 | native | `W` (in, 4n), `W_re` (n, 4n), `b` (4n,) | j, i, f, o |
 | standardlstm, basiclstm | `lstm_cell/kernel` (in + n, 4n), `lstm_cell/bias`; f gets 1 more | i, j, f, o |
 | lstmblockfused of TensorFlow 1 | `lstm_fused_cell/kernel`, `lstm_fused_cell/bias`, the same | i, j, f, o |
+| cudnn_compatible | `cudnn_compatible_lstm_cell/kernel`, `.../bias`, the same, but f gets no more | i, j, f, o |
 | cudnn | `CudnnRNNParamsToCanonical:0` to `:15`: 4 (n, in), 4 (n, n), 4 + 4 biases (n,) | i, f, j, o |
 | torch | `weight_ih_l0` (4n, in), `weight_hh_l0` (4n, n), `bias_ih_l0`, `bias_hh_l0` (4n,) | i, f, j, o |
 | frontend | `ff_weight` (4n, in), `rec_weight` (4n, n), `bias` (4n,) | i, f, j, o |
@@ -162,6 +163,7 @@ LAYOUTS: dict[str, Layout] = {
         _Joint("standardlstm", "ijfo", ("lstm_cell/kernel", "lstm_cell/bias"), True),
         _Joint("basiclstm", "ijfo", ("basic_lstm_cell/kernel", "basic_lstm_cell/bias"), True),
         _Joint("fusedlstm", "ijfo", ("lstm_fused_cell/kernel", "lstm_fused_cell/bias"), True),
+        _Joint("cudnn_compatible", "ijfo", ("cudnn_compatible_lstm_cell/kernel", "cudnn_compatible_lstm_cell/bias")),
         _OneByOne(
             "cudnn",
             "ifjo",

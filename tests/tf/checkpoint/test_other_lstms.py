@@ -9,6 +9,7 @@ import tensorflow as tf
 from returnn.config import Config
 from returnn.log import log
 from returnn.tf.checkpoint.average import write_checkpoint
+from returnn.tf.checkpoint.earlier_names import by_names_of_today
 from returnn.tf.checkpoint.files import CheckpointError
 from returnn.tf.checkpoint.other_lstms import find_other_lstms
 from returnn.tf.network import TFNetwork
@@ -76,20 +77,80 @@ def test_other_unit_computes_the_same(make, old, new, tmp_path, capsys):
         numpy.testing.assert_allclose(net.output(), wanted, rtol=1e-4, atol=1e-6)
 
 
-@pytest.mark.parametrize(
-    "name", ["rnn/lstm_cell/{}", "rnn/basic_lstm_cell/{}", "rnn/lstm_fused_cell/{}", "lstm_fused_cell/{}"]
-)
-def test_names_of_earlier_cells(name, tmp_path):
+CUDNN = "cudnn/params_canonical/rnn/multi_rnn_cell/cell_0/cudnn_compatible_lstm_cell"
+UNITS_OF_EARLIER_CELLS = (*UNITS, "lstmblock", "lstmblockfused")
+
+
+def values_of_earlier_cell(scope, kernel="kernel", bias="bias", *, forget_bias_more=0.0):
+    """:return: parameters as a checkpoint has them, and what a `standardlstm` with the same values computes"""
     with Net(layer("standardlstm")) as net:
+        values = {name.rpartition("/")[2]: value for name, value in values_of(net.net).items()}
+        for param in net.net.get_params_list():
+            param.load(values[param.op.name.rpartition("/")[2]], net.session)
+        wanted = net.output()
+    more = numpy.repeat(numpy.array([0, 0, forget_bias_more, 0], "float32"), 3)  # gates i, j, f, o
+    return {f"{scope}/{kernel}": values["kernel"], f"{scope}/{bias}": values["bias"] + more}, wanted
+
+
+@pytest.mark.parametrize("unit", UNITS_OF_EARLIER_CELLS)
+@pytest.mark.parametrize(
+    ("scope", "params"),
+    [
+        ("rnn/lstm_cell", {}),
+        ("rnn/basic_lstm_cell", {}),
+        ("rnn/lstm_fused_cell", {}),
+        ("lstm_fused_cell", {}),
+        ("lstm_block_wrapper", {}),
+        ("rnn/lstm_cell", {"kernel": "weights", "bias": "biases"}),
+        ("basic_lstm_cell", {"kernel": "weights", "bias": "biases"}),
+        (CUDNN, {"forget_bias_more": 1.0}),
+    ],
+)
+def test_names_of_earlier_cells(scope, params, unit, tmp_path):
+    values, wanted = values_of_earlier_cell(f"output/rec/{scope}", **params)
+    write_checkpoint(values, str(tmp_path / "old"))
+    with Net(layer(unit)) as net:
+        net.net.load_params_from_file(str(tmp_path / "old"), session=net.session)
+        numpy.testing.assert_allclose(net.output(), wanted, rtol=1e-4, atol=1e-6)
+
+
+@pytest.mark.parametrize(("unit", "cell"), [("gru", "gru_cell"), ("basicrnn", "basic_rnn_cell")])
+@pytest.mark.parametrize("names", [("kernel", "bias"), ("weights", "biases")])
+def test_earlier_names_of_other_cells(unit, cell, names, tmp_path):
+    with Net(layer(unit)) as net:
         values = values_of(net.net)
         write_checkpoint(values, str(tmp_path / "net"))
         net.net.load_params_from_file(str(tmp_path / "net"), session=net.session)
         wanted = net.output()
-    old = {f"output/rec/{name.format(key.rpartition('/')[2])}": value for key, value in values.items()}
+    renamed = dict(zip(("kernel", "bias"), names, strict=True))
+    old = {}
+    for name, value in values.items():
+        before, _, param = name.replace(f"rec/{cell}/", f"rec/rnn/{cell}/").rpartition("/")
+        old[f"{before}/{renamed[param]}"] = value
+    assert not set(old) & set(values)
     write_checkpoint(old, str(tmp_path / "old"))
-    with Net(layer("nativelstm2")) as net:
+    with Net(layer(unit)) as net:
         net.net.load_params_from_file(str(tmp_path / "old"), session=net.session)
-        numpy.testing.assert_allclose(net.output(), wanted, rtol=1e-4, atol=1e-6)
+        numpy.testing.assert_array_equal(net.output(), wanted)
+
+
+def test_one_of_several_layers_of_cudnn_is_not_taken(tmp_path):
+    values, _ = values_of_earlier_cell(f"output/rec/{CUDNN}")
+    values |= {name.replace("cell_0", "cell_1"): value for name, value in values.items()}
+    write_checkpoint(values, str(tmp_path / "old"))
+    with Net(layer("nativelstm2")) as net, pytest.raises(CheckpointError, match="3 of 3 parameters are not in it"):
+        net.net.load_params_from_file(str(tmp_path / "old"), session=net.session)
+
+
+def test_names_of_today_go_first():
+    names = {
+        "a/rec/rnn/lstm_cell/kernel",
+        "a/rec/lstm_cell/kernel",
+        "rnn/my_cell/rec/W",
+        "a/rec/rnn/gru_cell/gates/biases",
+    }
+    found = by_names_of_today(names)
+    assert found == {name: name for name in names} | {"a/rec/gru_cell/gates/bias": "a/rec/rnn/gru_cell/gates/biases"}
 
 
 def test_only_whole_lstms_are_converted(tmp_path):
