@@ -13,6 +13,7 @@ import pytest
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.generating import LibriSpeechCorpus, TimitDataset
+from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.util.errors import ConfigError, MissingPackageError, UserError
 
 from .corpus_cases import LINES, bliss, timit
@@ -286,6 +287,35 @@ def test_normalized_features(make_corpus, tmp_path):
     for option in ("norm_mean", "norm_std_dev"):
         with pytest.raises(ConfigError, match=f"option '{option}'"):
             make_corpus(num_feature_filters=3, **{option: [1.0, 2.0]})
+
+
+def test_bliss_with_features_and_labels_of_other_kinds(tmp_path):
+    options = bliss(tmp_path)
+    options.pop("num_feature_filters")
+
+    def epoch_of(**more):
+        dataset = init_dataset({**options, **more})
+        dataset.init_seq_order(1)
+        return dict(seqs_of_epoch(dataset))
+
+    plain = epoch_of()
+    others = [
+        epoch_of(audio={"features": "log_mel_filterbank"}),
+        epoch_of(audio=ExtractAudioFeatures(features="log_mel_filterbank")),
+        epoch_of(audio={"sample_rate": 16000}, num_feature_filters=5),
+    ]
+    assert [next(iter(found.values()))["data"].shape[1] for found in (plain, *others)] == [40, 40, 40, 5]
+    for tag, data in plain.items():
+        np.testing.assert_array_equal(others[0][tag]["data"], others[1][tag]["data"])
+        assert not np.allclose(others[0][tag]["data"], data["data"])
+    vocab = options.pop("vocab_file")
+    with pytest.raises(ConfigError, match="option 'vocab_file' or 'targets' is missing"):
+        init_dataset(options)
+    bytes_of_text = {"class": "Utf8ByteTargets"}
+    with pytest.raises(ConfigError, match="'vocab_file' and 'bpe_file' are not possible with 'targets'"):
+        init_dataset({**options, "vocab_file": vocab, "targets": bytes_of_text})
+    for i, data in enumerate(epoch_of(targets=bytes_of_text).values()):
+        assert bytes(data["classes"].astype("uint8")).decode() == LINES[i]
 
 
 def test_bliss_with_parts_of_words(tmp_path):

@@ -5,7 +5,7 @@ from __future__ import annotations
 import io
 import os
 import wave
-from collections.abc import Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -15,19 +15,20 @@ from returnn.datasets.core.dataset_seq import Array
 from returnn.datasets.core.seq_order import GetSeqLen
 from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.bliss import BlissSegment, iter_bliss
+from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.datasets.util.vocabulary import BytePairEncoding, Vocabulary
 from returnn.util.errors import ConfigError, UserError
 
 
 class BlissDataset(SpeechDataset):
-    """MFCC features of the segments, and their words as labels (or parts of words, with byte pair encoding)."""
+    """Features of the segments, MFCC by default, and labels of their texts: words, or parts with byte pair encoding."""
 
     SeqInfo = BlissSegment
 
     def __init__(
         self,
         path: str,
-        vocab_file: str,
+        vocab_file: str | None = None,
         bpe_file: str | None = None,
         num_feature_filters: int = 40,
         feature_window_len: float = 0.025,
@@ -35,11 +36,13 @@ class BlissDataset(SpeechDataset):
         with_delta: bool = False,
         norm_mean: str | Sequence[float] | None = None,
         norm_std_dev: str | Sequence[float] | None = None,
+        audio: Mapping[str, Any] | ExtractAudioFeatures | None = None,
+        targets: Mapping[str, Any] | Vocabulary | None = None,
         **kwargs: Any,
     ) -> None:
         """
         :param path: of the Bliss file, may be gzipped
-        :param vocab_file: of the vocabulary
+        :param vocab_file: of the vocabulary, unless there is `targets`
         :param bpe_file: of the codes of byte pair encoding
         :param num_feature_filters: features per frame
         :param feature_window_len: in seconds
@@ -47,8 +50,10 @@ class BlissDataset(SpeechDataset):
         :param with_delta: whether to append the first derivative in time
         :param norm_mean: is subtracted, see `ExtractAudioFeatures`
         :param norm_std_dev: is divided by, see `ExtractAudioFeatures`
+        :param audio: further options of `ExtractAudioFeatures`, such as `features` and `sample_rate`
+        :param targets: options of `Vocabulary`, in place of `vocab_file` and `bpe_file`
         """
-        audio = {
+        options = {
             "num_feature_filters": num_feature_filters,
             "window_len": feature_window_len,
             "step_len": feature_step_len,
@@ -56,10 +61,9 @@ class BlissDataset(SpeechDataset):
             "norm_mean": norm_mean,
             "norm_std_dev": norm_std_dev,
         }
-        targets: Vocabulary = (
-            BytePairEncoding(vocab_file=vocab_file, bpe_file=bpe_file) if bpe_file else Vocabulary(vocab_file)
-        )
-        super().__init__(audio=audio, targets=targets, **kwargs)
+        if not isinstance(audio, ExtractAudioFeatures):
+            audio = {**options, **(audio or {})}
+        super().__init__(audio=audio, targets=_vocabulary(vocab_file, bpe_file, targets), **kwargs)
         self._path = path
         self._segments = list(iter_bliss(path))
         if not self._segments:
@@ -93,6 +97,19 @@ class BlissDataset(SpeechDataset):
 
     def _seq_len_func(self) -> GetSeqLen:
         return lambda corpus_seq_idx: len(self._segments[corpus_seq_idx].orth)
+
+
+def _vocabulary(
+    vocab_file: str | None, bpe_file: str | None, targets: Mapping[str, Any] | Vocabulary | None
+) -> Mapping[str, Any] | Vocabulary:
+    """:raises ConfigError: if there is not one of both"""
+    if targets is not None:
+        if vocab_file or bpe_file:
+            raise ConfigError("BlissDataset: options 'vocab_file' and 'bpe_file' are not possible with 'targets'.")
+        return targets
+    if not vocab_file:
+        raise ConfigError("BlissDataset: option 'vocab_file' or 'targets' is missing.")
+    return BytePairEncoding(vocab_file=vocab_file, bpe_file=bpe_file) if bpe_file else Vocabulary(vocab_file)
 
 
 def _as_wav(samples: Array, sample_rate: int) -> bytes:

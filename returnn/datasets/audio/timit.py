@@ -235,6 +235,8 @@ class NltkTimitDataset(TimitDataset):
     The sample of TIMIT that NLTK has: 16 speakers with 10 sentences each. Each fourth speaker is for the test.
     """
 
+    fixed_options = ("timit_dir",)
+
     def __init__(self, nltk_download_dir: str | None = None, **kwargs: Any) -> None:
         """:param nltk_download_dir: where NLTK keeps its data; by default, where it looks by itself"""
         folder = _nltk_timit_folder(nltk_download_dir)

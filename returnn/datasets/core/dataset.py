@@ -11,7 +11,7 @@ from __future__ import annotations
 from collections import Counter
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from threading import RLock
-from typing import Any
+from typing import Any, ClassVar
 
 import numpy as np
 
@@ -41,6 +41,9 @@ class Dataset(OrderOfDataset):
     A data set says what it has by `num_outputs`: data key -> (dim, ndim), where ndim counts the axes of the data of
     one sequence, with time. Unless the class says otherwise, one axis means labels, and more mean features.
     """
+
+    # Options of a base class which the class sets itself.
+    fixed_options: ClassVar[tuple[str, ...]] = ()
 
     # Whether what it hands out is checked (see `check_seq`). Not where another data set has done that already.
     _checks_data = True

@@ -190,15 +190,20 @@ def _construct(cls: type[Dataset], options: DatasetDict, *, given: Sequence[str]
 
 
 def _options_of(cls: type[Dataset]) -> dict[str, bool]:
-    """:return: option -> whether it is required, with those of the base classes while `**kwargs` are passed on"""
+    """
+    :return: option -> whether it is required, with those of the base classes while `**kwargs` are passed on, without
+        those that a derived class sets itself
+    """
+    fixed: set[str] = set()
     options: dict[str, bool] = {}
     classes = [base for base in cls.__mro__[:-1] if "__init__" in base.__dict__]
     for base in classes:
         params = list(inspect.signature(base.__dict__["__init__"]).parameters.values())[1:]
         is_first = base is classes[0]  # a derived class may give by itself what its base class requires
         for param in params:
-            if param.kind not in (param.VAR_KEYWORD, param.VAR_POSITIONAL):
+            if param.kind not in (param.VAR_KEYWORD, param.VAR_POSITIONAL) and param.name not in fixed:
                 options.setdefault(param.name, is_first and param.default is param.empty)
+        fixed.update(base.__dict__.get("fixed_options", ()))
         if not any(param.kind == param.VAR_KEYWORD for param in params):
             break
     return options

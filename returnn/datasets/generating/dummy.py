@@ -105,6 +105,8 @@ class DummyDatasetMultipleSequenceLength(DummyDataset):
 class DummyDatasetMultipleDataKeys(DummyDataset):
     """As DummyDataset, with features under several data keys."""
 
+    fixed_options = ("input_dim",)
+
     def __init__(
         self,
         output_dim: int | Mapping[str, int],
@@ -152,6 +154,8 @@ class DummyDatasetMultipleDataKeys(DummyDataset):
 
 class DummyGenericDataset(GeneratingDataset):
     """Random data of any kind, described as in `extern_data`."""
+
+    fixed_options = ("input_dim", "output_dim")
 
     def __init__(
         self,

@@ -22,6 +22,8 @@ _PAIR_OF_DIGIT = {"1": "AX", "2": "BY"}  # of the 12-AX task
 class _SymbolTask(GeneratingDataset):
     """A derived class has both alphabets, and defines `generate_input_seq` and `make_output_seq`."""
 
+    fixed_options = ("input_dim", "output_dim")
+
     _input_classes: Sequence[str]
     _output_classes: Sequence[str]
 
@@ -287,6 +289,8 @@ class TaskNumberBaseConvertDataset(_SymbolTask):
 
 class CopyTaskDataset(GeneratingDataset):
     """Copy symbols after they have ended: the input is symbols and then blanks, the output blanks and then symbols."""
+
+    fixed_options = ("input_dim", "output_dim")
 
     def __init__(
         self,

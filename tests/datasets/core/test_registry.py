@@ -1,6 +1,9 @@
 from __future__ import annotations
 
+import ast
+import inspect
 import itertools
+import textwrap
 
 import numpy as np
 import pytest
@@ -13,7 +16,12 @@ from returnn.datasets.basic import (
 )
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_order import RANDOM_SEED_OFFSET_ENV_VAR
-from returnn.datasets.core.registry import get_dataset_class, init_dataset, init_dataset_via_str
+from returnn.datasets.core.registry import (
+    get_dataset_class,
+    init_dataset,
+    init_dataset_via_str,
+    known_dataset_classes,
+)
 from returnn.datasets.generating import DummyDataset, Task12AXDataset
 from returnn.util.errors import ConfigError
 from tests.datasets.cases import static, write_hdf
@@ -35,6 +43,34 @@ def test_forms_of_a_dataset():
     assert isinstance(init_dataset({**DUMMY, "class": MyDataset}), MyDataset)
     assert get_dataset_class(f"{__name__}.MyDataset") is MyDataset
     assert get_dataset_class("NoDataset") is None
+
+
+@pytest.mark.parametrize("name", known_dataset_classes())
+def test_what_a_class_sets_itself_is_no_option(name):
+    """Such an option would be listed in its help, and be given to the base class twice."""
+    cls = get_dataset_class(name)
+    for base in cls.__mro__:
+        init = vars(base).get("__init__")
+        if init is None or not base.__module__.startswith("returnn."):
+            continue
+        own = inspect.signature(init).parameters
+        calls = [
+            node for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(init)))) if isinstance(node, ast.Call)
+        ]
+        for call in (call for call in calls if ast.unparse(call.func) == "super().__init__"):
+            names = [keyword.arg for keyword in call.keywords]
+            given = {option for option in names if option is not None and option not in own}
+            assert None not in names or given <= set(base.fixed_options), base
+
+
+def test_an_option_that_the_class_sets_itself():
+    class Own(Task12AXDataset):
+        def __init__(self, input_dim, **kwargs):
+            super().__init__(num_seqs=input_dim, **kwargs)
+
+    with pytest.raises(ConfigError, match="class 'Task12AXDataset': there is no option 'input_dim'"):
+        init_dataset({"class": "Task12AXDataset", "num_seqs": 3, "input_dim": 9})
+    assert init_dataset({"class": Own, "input_dim": 9}).get_total_num_seqs() == 9
 
 
 def test_options_from_elsewhere():
