@@ -721,12 +721,16 @@ def test_errors_of_scored_searches(options, message, trained, tmp_path):
 
 
 def test_references_need_names_of_labels(monkeypatch):
-    templates = extern_data_of_config(Config({"extern_data": {"classes": {"dim": 2}, "data": {"dim": 9}}}))
+    templates = extern_data_of_config(
+        Config({"extern_data": {"classes": {"dim": 2, "sparse": True}, "data": {"dim": 9}}})
+    )
     dataset = init_dataset({"class": "Task12AXDataset", "num_seqs": 1})
     monkeypatch.setattr(dataset, "can_serialize_data", lambda key: False)
     with pytest.raises(ConfigError) as info:
         References(templates, "classes", dataset)
     assert "option 'search_metrics': the labels of 'classes' have no names.\n  Give it a 'vocab'" in str(info.value)
+    with pytest.raises(ConfigError, match="option 'search_metrics': 'data' has no labels, but features"):
+        References(templates, "data", dataset)
 
 
 def test_auto_batch_size_is_found_kept_and_the_same_as_the_number(tmp_path):

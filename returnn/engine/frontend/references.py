@@ -27,6 +27,8 @@ class References:
             raise missing_references(key, have)
         self._key = key
         self._dataset = dataset
+        if not templates[key].sparse:
+            raise ConfigError(f"option 'search_metrics': {key!r} has no labels, but features: {templates[key]}.")
         self._vocab: Any = templates[key].vocab
         if self._vocab is None and not dataset.can_serialize_data(key):
             raise ConfigError(

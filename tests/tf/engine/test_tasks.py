@@ -144,6 +144,9 @@ def test_scores_of_a_search(tmp_path, capsys):
     with pytest.raises(ConfigError, match="option 'search_metrics': the labels of the target 'classes' have no names"):
         tasks.search_task(task_config(tmp_path, "search", search_metrics=["wer"], **options))
     assert "its labels have no names" not in capsys.readouterr().out
+    features = {**DECODER, "decision": {**DECODER["decision"], "target": "data"}}
+    with pytest.raises(ConfigError, match="option 'search_metrics': the target 'data' has no labels, but features"):
+        tasks.search_task(task_config(tmp_path, "search", search_metrics=["wer"], **{**options, "network": features}))
     tasks.search_task(task_config(tmp_path, "search", search_output_file=str(tmp_path / "numbers"), **options))
     assert "its labels have no names, so hypotheses are numbers. Give 'classes' a 'vocab'" in capsys.readouterr().out
     without = {**data, "data": [{"data": seq["data"]} for seq in data["data"]], "output_dim": {"data": (9, 2)}}

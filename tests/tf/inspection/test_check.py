@@ -572,6 +572,19 @@ def test_ctc_needs_a_class_for_blank_and_no_further_dim():
         assert "with the further dim heads:split-0(3)." in error
 
 
+@pytest.mark.parametrize("loss", ["ctc", "edit_distance", "bleu"])
+def test_losses_over_labels_need_labels_as_target(loss):
+    network = {
+        "output": {"class": "softmax", "n_out": 3, "from": "data", "loss": "ce", "target": "classes"},
+        "decision": {"class": "ctc_decode", "beam_size": 2, "from": "output", "only_on_search": True},
+    }
+    network["output" if loss == "ctc" else "decision"].update({"loss": loss, "target": "data"})
+    errors = errors_of(
+        **options(network=network, search_data="train", search_output_layer="decision", check_data=False)
+    )
+    assert any(f"loss {loss!r}: the target has to be sparse, not 'data' [B, " in error for error in errors)
+
+
 def test_attention_weights_over_a_single_entry_are_a_warning():
     config = options(check_data=False)
     decoder = config["network"]["output"]["unit"]

@@ -86,7 +86,10 @@ class ReferenceReader:
         have = dataset.get_data_keys()
         if network.extern_data.has_data(key) and key not in have:
             raise missing_references(key, have)
-        self._vocab = network.extern_data.get_data(key).vocab
+        target = network.extern_data.get_data(key)
+        if not target.sparse:
+            raise ConfigError(f"option 'search_metrics': the target {key!r} has no labels, but features: {target}.")
+        self._vocab = target.vocab
         self._key = key
         if self._vocab is None and not (key in dataset.get_data_keys() and dataset.can_serialize_data(key)):
             raise ConfigError(

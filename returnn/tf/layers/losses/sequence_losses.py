@@ -51,6 +51,12 @@ class SequenceLoss(Loss):
         :param target: as the layer has it, or a template
         :raises ConfigError: if they do not fit to the loss
         """
+        if not target.sparse:
+            raise ConfigError(f"{self.where()}: the target has to be sparse, not {target}.")
+
+    def _check_is_sparse(self, output: Tensor, *, hint: str = "") -> None:
+        if not output.sparse:
+            raise ConfigError(f"{self.where()}: the output has to be sparse, not {output}.{hint}")
 
     def _check_is_of_classes(self, output: Tensor) -> None:
         """:raises ConfigError: if there are dims beside batch, time and classes"""
@@ -211,8 +217,7 @@ class CtcLoss(SequenceLoss):
         """See `Loss.init`. The target is changed as the options say."""
         super().init(output=output, target=target, **kwargs)
         target = self.require_target()
-        if not target.sparse:
-            raise ConfigError(f"{self.where()}: the target has to be sparse, not {target}.")
+        super().check_dims(output, target)
         if self.target_collapse_repeated:
             target = collapse_repeated(target)
         if self.auto_clip_target_len:
@@ -234,6 +239,7 @@ class CtcLoss(SequenceLoss):
 
     def check_dims(self, output: Tensor, target: Tensor) -> None:
         """:raises ConfigError: if there are other dims than batch, time and classes, or no class for blank"""
+        super().check_dims(output, target)
         self._check_is_of_classes(output)
         num_classes = output.feature_dim.dimension
         num_labels = None if target.sparse_dim is None else target.sparse_dim.dimension
@@ -383,19 +389,20 @@ class EditDistanceLoss(SequenceLoss):
     def init(self, output: Tensor, target: Tensor | None = None, **kwargs: Any) -> None:
         """See `Loss.init`. Labels are mapped."""
         super().init(output=output, target=target, **kwargs)
-        if not output.sparse and not self._ctc_decode:
-            raise ConfigError(
-                f"{self.where()}: the output has to be sparse, not {output}.\n  For probabilities: 'ctc_decode'."
-            )
+        if target is not None:
+            self.check_dims(output, target)
         if self._label_map:
             self.target = map_labels(self.require_target(), self._label_map)
             if output.sparse:
                 self.output = map_labels(self.output, self._label_map)
 
     def check_dims(self, output: Tensor, target: Tensor) -> None:
-        """:raises ConfigError: with `ctc_decode`, if there are other dims than batch, time and classes"""
+        """:raises ConfigError: if these are no labels; with `ctc_decode`, if the output is not [B, T, F]"""
+        super().check_dims(output, target)
         if self._ctc_decode:
             self._check_is_of_classes(output)
+        else:
+            self._check_is_sparse(output, hint="\n  For probabilities: 'ctc_decode'.")
 
     def get_output_logits(self) -> Any:
         """:return: raw (T, B, F)"""
@@ -408,7 +415,6 @@ class EditDistanceLoss(SequenceLoss):
     def error_per_frame(self) -> Tensor:
         """:return: [B], or with the beam"""
         if self._ctc_decode:
-            self.check_dims(self.output, self.require_target())
             return self.edit_distance_after_decoding(self._logits(), beam_width=1)
         output, target = self.output, self.require_target()
         if self._debug_print:
@@ -427,14 +433,18 @@ class BleuLoss(SequenceLoss):
 
     class_name = "bleu"
 
+    def check_dims(self, output: Tensor, target: Tensor) -> None:
+        """:raises ConfigError: if these are no labels"""
+        super().check_dims(output, target)
+        self._check_is_sparse(output)
+
     def value_per_frame(self) -> None:
         """:return: there is none"""
         return
 
     def error_per_frame(self) -> Tensor:
         """:return: [B]"""
-        if not self.output.sparse or not self.require_target().sparse:
-            raise ConfigError(f"{self.where()}: output and target have to be sparse, not {self.output}, {self.target}.")
+        self.check_dims(self.output, self.require_target())
         return rf.neg(bleu_of_labels(self.output, self.require_target()))
 
 

@@ -79,6 +79,8 @@ class _PrefixDistances(LayerBase):
         layer = self._target_layers.get(self.target)
         target = self.get_target_value() if layer is None else layer.output  # also inside of a loop, all of it
         assert target is not None
+        if not target.sparse:
+            raise ConfigError(f"{self.where()}: option 'target': {self.target!r} has no labels: {target}.")
         if not target.have_time_axis():
             raise ConfigError(f"{self.where()}: option 'target': {self.target!r} has no time dim: {target}.")
         return target, target.get_time_dim_tag()

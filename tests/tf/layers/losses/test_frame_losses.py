@@ -258,6 +258,8 @@ def compute_loss(desc):
         ({**CASES["ctc"], "target": "data"}, ["sparse"]),
         ({**CASES["ctc"], "target": "ids", "loss_opts": {"ctc_opts": {"label_lop": 1}}}, ["'label_lop'", "Possible"]),
         ({"class": "copy", "from": "data", "loss": "edit_distance", "target": "ids"}, ["sparse", "ctc_decode"]),
+        ({"class": "copy", "from": "data:ids", "loss": "edit_distance", "target": "data"}, ["target has to be sparse"]),
+        ({"class": "copy", "from": "data:ids", "loss": "bleu", "target": "data"}, ["target has to be sparse"]),
         ({"class": "copy", "from": "data", "loss": "search_score"}, ["search"]),
         ({"class": "copy", "from": "data", "loss": "via_layer"}, ["error_signal_layer", "align_layer"]),
         ({"class": "linear", "activation": "tanh", **{**LABELS, "loss": "sampling_loss"}}, ["without activation"]),
