@@ -8,7 +8,7 @@ from typing import NamedTuple
 
 from returnn.frontend._array.gather import valid_only
 from returnn.frontend._backend import get_backend_of
-from returnn.frontend._ops.operands import fail, require_dims
+from returnn.frontend._ops.operands import fail, require_dims, shown
 from returnn.frontend._out_dims import out_dim_for, out_dim_with_lengths
 from returnn.frontend._reduce import reduce_argmax, reduce_sum
 from returnn.frontend.array_ import cast, gather, masked_select, scatter, shift_right, where
@@ -44,6 +44,13 @@ def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_typ
     :return: {...}, in nats: -sum_axis target * log(estimated)
     """
     check_known("estimated_type", estimated_type, _ESTIMATED_TYPES, where="cross_entropy")
+    others = [dim for dim in target.dims if dim not in estimated.dims]
+    if others and (missing := [dim for dim in estimated.dims if dim != axis and dim not in target.dims]):
+        raise fail(
+            f"cross_entropy: {estimated} has {shown(missing)}, {target} has {shown(others)}.",
+            "If they are as long as each other, they have to be the same dim, by rf.replace_dim, or in data by "
+            "'same_dim_tags_as'. For all pairs of both, there is rf.expand_dims.",
+        )
     for found in _watched:
         found.append((estimated, target, axis))
     if estimated_type == "logits":

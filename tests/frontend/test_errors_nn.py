@@ -128,6 +128,16 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         "pool: 2 spatial dims are wanted, but in_spatial_dims are 1.",
     ),
     (
+        "cross entropy between all pairs of frames and labels",
+        lambda: rf.cross_entropy(
+            estimated=x, target=labels.copy_with_roles(sparse_dim=feature), axis=feature, estimated_type="logits"
+        ),
+        DimError,
+        f"cross_entropy: {X} has time[?], 'labels' [B, labels-time[?]] int32 -> feature(4) has labels-time[?].\n"
+        "  If they are as long as each other, they have to be the same dim, by rf.replace_dim, or in data by "
+        "'same_dim_tags_as'. For all pairs of both, there is rf.expand_dims.",
+    ),
+    (
         "logits without classes",
         ctc(logits=plain),
         DimError,

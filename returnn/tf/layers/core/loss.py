@@ -79,12 +79,11 @@ class Loss:
         """:return: [B, T]: 1 for each frame where the output has its maximum elsewhere than the target"""
         if self.target is None or self.output.feature_dim is None:
             return None
-        if self.target.sparse:
-            label = self.target
-        else:
-            if self.target.feature_dim is None or self.target.dim != self.output.dim:
-                return None
-            label = rf.reduce_argmax(self.target, axis=self.target.feature_dim)
+        if not self.target.sparse and (self.target.feature_dim is None or self.target.dim != self.output.dim):
+            return None
+        # A loss on sequences leaves the target as it is, but here it counts frame by frame.
+        target = self._target_of_frames(self.target) if self.recurrent else self.target
+        label = target if target.sparse else rf.reduce_argmax(target, axis=target.feature_dim)
         best = rf.cast(rf.reduce_argmax(self.output, axis=self.output.feature_dim), label.dtype)
         return rf.cast(rf.compare_bc(best, "!=", label), "float32")
 
@@ -168,14 +167,17 @@ class Loss:
         self.output_with_activation = output_with_activation
         self.layer = layer
         target = None if target is None else _with_batch_of(target, output, self.where())
-        if target is not None and not self.recurrent:
-            target = _label_of_each_frame(target, output, layer, self.where())
-            target = _with_dims_of(target, output, self.where())
-            features = [x.feature_dim for x in (output, target) if x.feature_dim is not None]
-            _, target = matched_by_size([output, target], apart=features)
-            target = _with_feature_of(target, output)
-        self.target = target
+        self.target = target if target is None or self.recurrent else self._target_of_frames(target)
         self.__dict__.pop("_flat", None)
+
+    def _target_of_frames(self, target: Tensor) -> Tensor:
+        """:return: target with the dims of the output, where sizes or lengths say that they are the same"""
+        output, where = self.output, self.where()
+        target = _label_of_each_frame(target, output, self.layer, where)
+        target = _with_dims_of(target, output, where)
+        features = [x.feature_dim for x in (output, target) if x.feature_dim is not None]
+        _, target = matched_by_size([output, target], apart=features)
+        return _with_feature_of(target, output)
 
     def init_by_layer(self, layer: LayerTargets, layer_output_template: Tensor | None = None) -> None:
         """
@@ -395,7 +397,7 @@ def _with_dims_of(target: Tensor, output: Tensor, where: str) -> Tensor:
     free = [d for d in output.dims if d not in target.dims and d.is_dynamic_seq_length() and not d.is_batch_dim()]
     if len(own) == len(free) == 1:
         return rf.replace_dim(with_lengths_of(target, own[0], free[0], where=where), in_dim=own[0], out_dim=free[0])[0]
-    if len(own) > 1 and free:
+    if own and free:
         raise ConfigError(f"{where}: it is not clear which dims of the target {target} belong to those of {output}.")
     return target
 

@@ -5,6 +5,8 @@ import pytest
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.tf.layers.core.loss import Loss
+from returnn.tf.layers.options.registry import get_loss_class, get_loss_class_name_list
 from returnn.tf.util.data import FeatureDim, SpatialDim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.layer_net import LENGTHS, batch_of, construct, one_of
@@ -76,6 +78,18 @@ HELPERS = {
         "out_type": {"dim": 3, "dtype": "int32"},
     },
 }  # fmt: skip
+SPRINT_OPTS = {"sprint_opts": {"sprintExecPath": "/nowhere", "sprintConfigStr": ""}}  # errors need no RASR
+WITH_LABELS = {
+    **{name: desc for name, desc in CASES.items() if desc.get("target") == "ids"},
+    "bin_ce_labels": {"class": "linear", "activation": None, **{**LABELS, "loss": "bin_ce"}},
+    "generic_ce_sum": {"class": "softmax", **{**LABELS, "loss": "generic_ce"}},
+    "l1_labels": {"class": "softmax", **{**LABELS, "loss": "l1"}},
+    "mean_l1_labels": {"class": "softmax", **{**LABELS, "loss": "mean_l1"}},
+    "ctc_labels": {"class": "softmax", **{**LABELS, "loss": "ctc", "n_out": 6}},
+    "sprint": {"class": "softmax", **{**LABELS, "loss": "sprint"}, "loss_opts": SPRINT_OPTS},
+    "fast_bw": {"class": "softmax", **{**LABELS, "loss": "fast_bw"}, "loss_opts": SPRINT_OPTS},
+    "via_layer": {"class": "softmax", **{**LABELS, "loss": "via_layer"}, "loss_opts": {"align_layer": "align"}},
+}  # fmt: skip
 SUMS_OVER_SEQUENCES = [name for name in CASES if not name.startswith("triplet")]
 
 
@@ -146,6 +160,39 @@ def test_padding_does_not_matter_for_the_gradient(net, results_padded_with_zeros
 def test_the_loss_of_a_batch_is_the_sum_over_its_sequences(net, results_padded_with_zeros, name):
     singles = [net.run(one_of(batch_of(), i), [length])[name] for i, length in enumerate(LENGTHS)]
     assert_close(results_padded_with_zeros[name], tf.nest.map_structure(lambda *parts: sum(parts), *singles))
+
+
+def test_an_error_of_frames_does_not_depend_on_whether_target_and_output_share_their_time_dim():
+    """Otherwise, each frame of the one would be compared with each of the other."""
+    helpers = {
+        "same_time": {"class": "reinterpret_data", "from": "data:ids", "size_base": "data"},
+        "scores": {"class": "linear", "activation": "log_softmax", "n_out": 5, "from": "data"},
+        "align": {"class": "fast_bw", "align_target": "ctc", "align_target_key": "ids", "from": "scores"},
+    }
+    cases = {name: {**desc, "loss_scale": 0.0} for name, desc in WITH_LABELS.items()}
+    of_same_time = {
+        f"{name} again": {**desc, "target": "layer:same_time", "reuse_params": name} for name, desc in cases.items()
+    }
+    with tf.Graph().as_default() as graph, rf.backend_ctx("tf"), tf1.Session(graph=graph) as session:
+        net = construct({**HELPERS, "ce": CASES["ce"], **helpers, **cases, **of_same_time}, train_flag=True)
+        losses, _, _ = net.get_losses_initialized()
+        errors = {name: loss.get_error_value() for name, loss in losses.items()}
+        errors = {name: error for name, error in errors.items() if error is not None}
+        batch, feed = batch_of(padding=ZEROS), {}
+        for key in ("data", "ids"):
+            data = net.extern_data.data[key]
+            feed.update({data.raw_tensor: batch[key], data.batch.dim: len(LENGTHS)})
+            feed.update((dim.dyn_size, LENGTHS) for dim in data.dims if dim.is_dynamic_seq_length())
+        session.run(tf1.global_variables_initializer())
+        errors = session.run(errors, feed)
+    apart, shared = ({name: errors.get(f"{name}{suffix}") for name in cases} for suffix in ("", " again"))
+    apart, shared = ({name: x for name, x in of.items() if x is not None} for of in (apart, shared))
+    assert_close(apart, shared)
+    assert {cases[name]["loss"] for name in apart} >= {"ce", "sprint", "fast_bw", "via_layer"}
+    of_frames = [name for name in apart if get_loss_class(cases[name]["loss"]).error_per_frame is Loss.error_per_frame]
+    assert all(0 <= errors[name] <= sum(LENGTHS) for name in of_frames)
+    other_targets = {"as_is", "deep_clustering", "expected_loss", "search_score", "sse_sigmoid", "triplet_loss"}
+    assert {cases[name]["loss"] for name in cases} == {*get_loss_class_name_list()} - other_targets
 
 
 def frames(array):
@@ -272,6 +319,17 @@ def test_wrong_use_is_explained(desc, words):
     assert len(text.splitlines()) <= 5
     for word in words:
         assert word in text
+
+
+def test_a_target_of_frames_does_not_say_which_of_two_time_dims_it_has():
+    longer = {"class": "prefix_in_time", "from": "data", "prefix": 0.0}
+    pairs = {"class": "combine", "kind": "add", "from": ["data", "longer"], "allow_broadcast_all_sources": True}
+    output = {"class": "softmax", "from": "pairs", "loss": "ce", "target": "ids"}
+    with tf.Graph().as_default(), rf.backend_ctx("tf"):
+        net = construct({"longer": longer, "pairs": pairs, "output": output}, train_flag=True)
+        losses, _, _ = net.get_losses_initialized()
+        with pytest.raises(ConfigError, match="not clear which dims of the target"):
+            losses["output"].get_loss_value()
 
 
 def pairs_of_triplets(x, y, labels, margin):
