@@ -1,9 +1,9 @@
 """
 Starts the processes of a training on one machine, and starts them again if one of them fails:
 
-    python -m returnn.launch --processes 2 rnn.py my.config
+    python -m returnn.launch --processes 2 returnn my.config
 
-On several machines, use torchrun, srun, mpirun, or whatever sets `TF_CONFIG`.
+`returnn` is the toolkit that is running. On several machines, use torchrun, srun, mpirun, or whatever sets `TF_CONFIG`.
 """
 
 from __future__ import annotations
@@ -27,6 +27,7 @@ from returnn.util.system.child_process import with_end_of_parent
 from returnn.util.system.command_parser import CommandParser
 from returnn.util.system.end_by_signal import ENDING_SIGNALS, heard_signals
 
+_EXAMPLE = "--processes 2 returnn my.config"
 _POLL_S = 0.1
 _FIRST_PORT, _USUAL_FIRST_PORT_OF_SYSTEM = 12_000, 32_768
 _ATTEMPTS = 100
@@ -43,10 +44,8 @@ def main(argv: Sequence[str] | None = None) -> int:
     if options.processes < 1:
         parser.error(f"--processes should be at least 1, not {options.processes}")
     if not options.command:
-        parser.error(f"what should be started? Such as: {parser.prog} --processes 2 rnn.py my.config")
-    command = [sys.executable, *options.command] if options.command[0].endswith(".py") else options.command
-    if shutil.which(command[0]) is None:
-        parser.error(f"there is no program {command[0]!r}. Such as: {parser.prog} --processes 2 rnn.py my.config")
+        parser.error(f"what should be started? Such as: {parser.prog} {_EXAMPLE}")
+    command = _command(options.command, parser)
     for attempt in range(options.max_restarts + 1):
         status = _Group(command, options.processes, others_end_s=options.end_s).run()
         if status == 0 or status in _ENDED_BY_SIGNAL:
@@ -59,6 +58,17 @@ def main(argv: Sequence[str] | None = None) -> int:
 _ENDED_BY_SIGNAL = tuple(128 + number for number in ENDING_SIGNALS)
 
 
+def _command(given: Sequence[str], parser: argparse.ArgumentParser) -> list[str]:
+    """:return: with the program that runs it. `returnn` is this package, also where no program of that name is found"""
+    program, *arguments = given
+    if program == "returnn":
+        return [sys.executable, "-m", "returnn", *arguments]
+    is_script = program.endswith(".py")
+    if not (os.path.exists(program) if is_script else shutil.which(program)):
+        parser.error(f"there is no {'file' if is_script else 'program'} {program!r}. Such as: {parser.prog} {_EXAMPLE}")
+    return [sys.executable, *given] if is_script else list(given)
+
+
 def _parser() -> argparse.ArgumentParser:
     parser = CommandParser(prog="python -m returnn.launch", description=__doc__.split("\n")[1])
     parser.add_argument("-n", "--processes", type=int, required=True, help="how many")
@@ -66,7 +76,7 @@ def _parser() -> argparse.ArgumentParser:
     parser.add_argument(
         "--end-s", type=float, default=_END_S, help="seconds for the others to end, before they are killed"
     )
-    parser.add_argument("command", nargs=argparse.REMAINDER, help="such as: rnn.py my.config")
+    parser.add_argument("command", nargs=argparse.REMAINDER, help="such as: returnn my.config")
     return parser
 
 

@@ -4,10 +4,11 @@ import json
 import signal
 import subprocess
 import sys
+from pathlib import Path
 
 import pytest
 
-from returnn import launch
+from returnn import __version__, launch
 from returnn.launch import main
 from tests.patience import PATIENCE_S
 
@@ -64,9 +65,13 @@ def own_signals():
 @pytest.mark.parametrize(
     ("arguments", "expected"),
     [
-        (["-n", "2"], "what should be started? Such as: python -m returnn.launch --processes 2 rnn.py my.config"),
+        (["-n", "2"], "what should be started? Such as: python -m returnn.launch --processes 2 returnn my.config"),
         (["-n", "0", "rnn.py"], "--processes should be at least 1, not 0"),
         (["-n", "2", "no-such-program"], "there is no program 'no-such-program'"),
+        (
+            ["-n", "2", "no-such.py"],
+            "there is no file 'no-such.py'. Such as: python -m returnn.launch --processes 2 returnn",
+        ),
         (["rnn.py"], "the following arguments are required: -n/--processes"),
     ],
 )
@@ -84,6 +89,14 @@ def test_each_process_knows_its_rank_and_all_addresses(program, tmp_path):
     workers = tasks[0]["cluster"]["worker"]
     assert len(set(workers)) == 3
     assert all(task["cluster"]["worker"] == workers for task in tasks)
+
+
+def test_the_toolkit_is_found_where_no_program_has_its_name(tmp_path, monkeypatch, capfd):
+    monkeypatch.setenv("PYTHONPATH", str(Path(launch.__file__).parent.parent))
+    monkeypatch.setenv("PATH", "")
+    monkeypatch.chdir(tmp_path)
+    assert main(["-n", "2", "returnn", "--version"]) == 0
+    assert capfd.readouterr().out.split() == [__version__] * 2
 
 
 def test_the_status_of_the_first_that_fails_is_the_status_of_all(program, tmp_path, capfd):

@@ -245,7 +245,7 @@ def init_workers(config: Config, device: torch.device) -> TorchWorkers | None:
         if place is None:
             raise ConfigError(
                 "option 'torch_distributed': no launcher has started this process, so it is alone.\n"
-                "  On one machine: python -m returnn.launch --processes 2 rnn.py my.config\n"
+                "  On one machine: python -m returnn.launch --processes 2 returnn my.config\n"
                 "  On several ones: torchrun, or srun and mpirun with MASTER_ADDR and MASTER_PORT."
             )
         if place.size == 1:

@@ -203,7 +203,7 @@ def init_workers(config: Config, more_options: dict[str, Any]) -> Workers | None
         if place is None:
             raise ConfigError(
                 "option 'distributed_tf': no launcher has started this process, so it is alone.\n"
-                "  On one machine: python -m returnn.launch --processes 2 rnn.py my.config\n"
+                "  On one machine: python -m returnn.launch --processes 2 returnn my.config\n"
                 "  On several ones: torchrun, srun, mpirun, or TF_CONFIG."
             )
         if place.size == 1:
