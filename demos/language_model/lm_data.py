@@ -22,7 +22,7 @@ import re
 import numpy
 import sentencepiece
 
-ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.abspath(__file__))))
+ROOT = os.path.dirname(os.path.dirname(os.path.dirname(os.path.realpath(__file__))))
 END_OF_LINE = "<end>"
 UNKNOWN = "<unk>"
 NUM_SUBWORDS = 2000
@@ -108,6 +108,11 @@ def _lines_of_docs():
     for path in sorted(glob.glob(os.path.join(ROOT, "docs", "**", "*.md"), recursive=True)):
         with open(path, encoding="utf8") as file:
             lines += [" ".join(re.findall(r"\w+|[^\w\s]", line.lower())) for line in file if line.strip()]
+    if not lines:
+        docs = os.path.join(ROOT, "docs")
+        raise FileNotFoundError(
+            f"there is no documentation in {docs!r} to learn from: set LM_DATA to a folder with texts."
+        )
     lines = list(dict.fromkeys(lines))
     splits = {"valid": lines[8::10], "test": lines[9::10]}
     splits["train"] = [line for i, line in enumerate(lines) if i % 10 < 8]

@@ -70,6 +70,12 @@ def test_sequences_of_a_batch_go_on_in_the_next(lm_data):
     assert len(parts) % (3 * 5) == 0
 
 
+def test_without_documentation_a_text_is_asked_for(lm_data, monkeypatch, tmp_path):
+    monkeypatch.setattr(lm_data, "ROOT", str(tmp_path))
+    with pytest.raises(FileNotFoundError, match="set LM_DATA to a folder with texts"):
+        lm_data.encoded("train", SIZE)
+
+
 def test_perplexity_is_that_of_words(lm_data, tmp_path, monkeypatch):
     for split in ("train", "test"):
         (tmp_path / f"{split}.txt").write_text("ab ab ab\nab ab\n \n" * 5)
