@@ -15,7 +15,7 @@ from typing import NamedTuple
 
 _LOSS, _SCORE, _ERROR = "loss", "score", "error"
 _FORM = re.compile(rf"(.+?)_({_LOSS}|{_SCORE}|{_ERROR})(?:_(.+))?")
-_EXP = ":exp"  # behind the name of a loss: its exp
+EXP_SUFFIX = ":exp"  # behind the name of a loss: its exp
 
 
 class _Name(NamedTuple):
@@ -130,7 +130,7 @@ def new_names(old: Iterable[str], new: Collection[str], errors: Collection[str])
 def loss_of_score(key: str) -> str | None:
     """:return: the name of the loss in that of a score, if there is one"""
     name = _parsed(key)
-    return name.loss.removesuffix(_EXP) or None if name is not None else None
+    return name.loss.removesuffix(EXP_SUFFIX) or None if name is not None else None
 
 
 @functools.lru_cache(maxsize=1000)

@@ -241,6 +241,15 @@ def test_scores_of_eval_are_those_of_the_training(name, trained, tmp_path, capsy
     assert "dev: error fer" in capsys.readouterr().out
 
 
+@pytest.mark.parametrize(("name", "has_not", "other"), [("ce", "error", "fer"), ("fer", "score", "ce")])
+def test_losses_that_have_what_another_one_has_not_are_named(name, has_not, other, trained, tmp_path):
+    options = {"eval_output_file_per_seq": str(tmp_path / "seqs"), "output_per_seq_format": ["score", "error"]}
+    with pytest.raises(
+        ConfigError, match=f"the loss '{name}' has no '{has_not}'.\n.*as_error=True have one: '{other}'"
+    ):
+        tasks.evaluate(config(trained, task="eval", loss_name=name, **options))
+
+
 class Outputs(ForwardCallbackIface):
     def __init__(self):
         self.by_tag = {}

@@ -87,7 +87,7 @@ class LossPerSeq(SeqScores):
         tensors = {"frames": loss.loss.copy_transpose([batch_dim, *self._rest])}
         if self._rest:
             tensors["lengths"] = self._rest[0].get_size_tensor()
-        self._check_columns(loss)
+        self._check_columns(loss, losses)
         return tensors
 
     def add(self, tags: Sequence[str], values: Mapping[str, Any]) -> None:
@@ -118,10 +118,15 @@ class LossPerSeq(SeqScores):
         missing = "score" if loss.as_error else "error"
         return next((column for column in self.columns if column.endswith(missing)), None)
 
-    def _check_columns(self, loss: rf.Loss) -> None:
+    def _check_columns(self, loss: rf.Loss, losses: Mapping[str, rf.Loss]) -> None:
         missing = self._missing_column(loss)
         if missing:
-            raise ConfigError(f"option 'output_per_seq_format': the loss {loss.name!r} has no {missing!r}.")
+            others = [repr(name) for name, other in losses.items() if other.as_error != loss.as_error]
+            raise ConfigError(
+                f"option 'output_per_seq_format': the loss {loss.name!r} has no {missing!r}.\n"
+                f"  Those that are marked {'without' if loss.as_error else 'with'} as_error=True have one: "
+                f"{', '.join(others) or 'none'}. The option 'loss_name' says which one a run is about."
+            )
 
 
 def _value(column: str, frames: numpy.ndarray) -> Any:

@@ -11,6 +11,7 @@ from rich.measure import Measurement
 from rich.table import Table
 
 from returnn.engine.learning_rate_file import EpochData
+from returnn.engine.score_names import EXP_SUFFIX
 from returnn.util.texts.counted import counted
 from returnn.util.texts.human_readable import hms
 
@@ -54,15 +55,16 @@ def score_keys(epochs: Mapping[int, EpochData], *, measure: str | None = None) -
     """
     :param epochs: by number
     :param measure: comes first, then the same of other data sets
-    :return: the names of all scores that are numbers, by kind and data set
+    :return: the names of all scores that are numbers, by kind and data set. Those that follow from others come last
     """
     keys = {key for data in epochs.values() for key, value in data.error.items() if isinstance(value, (int, float))}
     kind_of_measure = (measure or "").partition("_")[2]
 
-    def position(key: str) -> tuple[bool, bool, str, int, str]:
+    def position(key: str) -> tuple[bool, bool, bool, str, int, str]:
         dataset, _, kind = key.partition("_")
         order = _DATASET_ORDER.index(dataset) if dataset in _DATASET_ORDER else len(_DATASET_ORDER)
-        return key != measure, kind != kind_of_measure, kind, order, dataset
+        is_derived = kind.endswith(EXP_SUFFIX)
+        return key != measure, kind != kind_of_measure, is_derived, kind, order, dataset
 
     return sorted(keys, key=position)
 

@@ -9,7 +9,7 @@ from typing import Any
 
 import numpy
 
-from returnn.engine.score_names import named_scores
+from returnn.engine.score_names import EXP_SUFFIX, named_scores
 
 _UNCOUNTED, _UNALIGNED = "uncounted", "unaligned"
 
@@ -53,7 +53,9 @@ class Scores:
             if kind in ("loss", "error")
         }
         if self.with_exp:
-            means.update({f"{key}:exp": perplexity_of(mean) for key, mean in means.items() if key.startswith("loss:")})
+            means.update(
+                {f"{key}{EXP_SUFFIX}": perplexity_of(mean) for key, mean in means.items() if key.startswith("loss:")}
+            )
         return means
 
     def uncounted(self) -> dict[str, int]:

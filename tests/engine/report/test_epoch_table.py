@@ -62,6 +62,20 @@ def test_scores_like_the_measure_come_first():
     assert score_keys(epochs, measure="dev_score") == expected
 
 
+def test_scores_that_follow_from_others_come_last():
+    keys = ["dev_loss_ce", "dev_loss_ce:exp", "dev_loss_fer", "train_loss_ce", "train_loss_ce:exp", "train_loss_fer"]
+    epochs = {1: EpochData(error=dict.fromkeys(keys, 1.0))}
+    expected = [
+        "dev_loss_ce",
+        "train_loss_ce",
+        "train_loss_fer",
+        "dev_loss_fer",
+        "train_loss_ce:exp",
+        "dev_loss_ce:exp",
+    ]
+    assert score_keys(epochs, measure="dev_loss_ce") == expected
+
+
 def test_what_is_no_number_is_no_score():
     epochs = {1: EpochData(error={"dev_score": 1.0, "text": "x"})}
     assert score_keys(epochs) == ["dev_score"]
