@@ -202,29 +202,56 @@ class RunCtx:
 
         :param tensor: an output; also a raw tensor
         :param name: of the output
-        :param dims: order of its axes
+        :param dims: order of its axes. Default for a raw tensor: those that are expected. A dim of which nothing was
+            known there, as `Dim(None)`, is from now on the one that is marked
         :raises UserError: if it was not expected, or there is one of this name already
         """
         if self._stage == "init":
             raise UserError(f"mark_as_output {name!r}: only possible in a step, not while the model is made.")
         if not isinstance(name, str):
             raise UserError(f"mark_as_output: the arguments are (tensor, name); got {tensor!r} and {_kind_of(name)}.")
-        tensor = _marked_tensor(tensor, dims, where=f"mark_as_output {name!r}", may_be_longer=True)
-        expected = self.expected_outputs
-        if expected is not None and name not in expected:
-            raise UserError(f"mark_as_output {name!r}: is not expected.\n  {nearest_hint(name, expected.data)}")
+        if self.expected_outputs is not None and name not in self.expected_outputs:
+            hint = nearest_hint(name, self.expected_outputs.data)
+            raise UserError(f"mark_as_output {name!r}: is not expected.\n  {hint}")
         if name in self.outputs:
             raise UserError(f"mark_as_output: there is an output {name!r} already. Give each its own name.")
-        order = dims if dims is not None or expected is None else expected[name].dims
+        expected = None if self.expected_outputs is None else self.expected_outputs[name]
+        where = f"mark_as_output {name!r}"
+        tensor = _marked_tensor(tensor, dims, where=where, may_be_longer=True, expected=expected)
+        if expected is not None:
+            expected = self._expect_dims_of(name, tensor.dims if dims is None else dims)
+        order = dims if dims is not None or expected is None else expected.dims
         if order is not None and set(order) == set(tensor.dims):
             tensor = tensor.copy_compatible_to_dims(order)
-        if expected is not None and set(expected[name].dims) != set(tensor.dims):
-            raise UserError(f"mark_as_output {name!r}: expected {expected[name]}, got {tensor}.")
+        if expected is not None and set(expected.dims) != set(tensor.dims):
+            raise UserError(f"mark_as_output {name!r}: expected {expected}, got {tensor}.")
         self.outputs.data[name] = tensor
 
     def mark_as_default_output(self, tensor: Tensor, *, shape: Sequence[Dim] | None = None) -> None:
         """Marks the output "output"; `shape` is the order of its axes."""
         self.mark_as_output(tensor, "output", dims=shape)
+
+    def _expect_dims_of(self, name: str, marked: Sequence[Dim]) -> Tensor:
+        """
+        Another dim in place of one of which nothing is known, or of the same size, is expected from now on, also for
+        the other outputs. It holds for this step alone, as the next one has other lengths.
+
+        :param name: of an output
+        :param marked: its dims
+        :return: what is expected
+        """
+        assert self.expected_outputs is not None
+        expected = self.expected_outputs[name]
+        missing = [dim for dim in expected.dims if dim not in marked]
+        further = [dim for dim in marked if dim not in expected.dims]
+        if len(missing) != len(further) or not all(map(_can_be, missing, further)):
+            return expected
+        same = dict(zip(missing, further, strict=True))
+        for key, template in self.expected_outputs.data.items():
+            if any(dim in same for dim in template.dims):
+                dims = [same.get(dim, dim) for dim in template.dims]
+                self.expected_outputs.data[key] = template.copy_template_new_dim_tags(dims, keep_special_axes=True)
+        return self.expected_outputs[name]
 
     def check_outputs_complete(self) -> None:
         """:raises UserError: if an output that was expected is missing"""
@@ -251,12 +278,24 @@ class RunCtx:
         return total
 
 
-def _marked_tensor(value: Any, dims: Sequence[Dim] | None, *, where: str, may_be_longer: bool) -> Tensor:
+def _can_be(expected: Dim, marked: Dim) -> bool:
+    """:return: whether the dim of an output can be the one that is expected, though they are not the same so far"""
+    if expected.is_batch_dim() or marked.is_batch_dim():
+        return False
+    if expected.size is not None:
+        return expected.size == marked.size
+    return not expected.is_derived() and expected.length_rule is None and expected.dyn_size is None
+
+
+def _marked_tensor(
+    value: Any, dims: Sequence[Dim] | None, *, where: str, may_be_longer: bool, expected: Tensor | None = None
+) -> Tensor:
     """
     :param value: tensor, or a raw one, or a number
-    :param dims: of a raw tensor; None: made from its shape
+    :param dims: of a raw tensor; None: those that are expected, or made from its shape
     :param where: for messages
     :param may_be_longer: whether an axis may go on behind the longest sequence, as that is cut off
+    :param expected: what a raw tensor is
     :return: the tensor
     :raises UserError: if it does not have these dims
     """
@@ -266,6 +305,7 @@ def _marked_tensor(value: Any, dims: Sequence[Dim] | None, *, where: str, may_be
         raise UserError(f"{where}: expected a tensor, got {_kind_of(value)}.")
     shape = getattr(value, "shape", None)
     sizes = list(shape) if getattr(shape, "rank", 0) is not None and shape is not None else []
+    dims = expected.dims if dims is None and expected is not None else dims
     if dims is not None and sizes:
         if len(sizes) != len(dims):
             raise UserError(
@@ -273,12 +313,13 @@ def _marked_tensor(value: Any, dims: Sequence[Dim] | None, *, where: str, may_be
                 "  A raw tensor needs `dims=[...]`, a dim for each axis."
             )
         for axis, (size, dim) in enumerate(zip(sizes, dims, strict=True)):
-            wanted = dim.get_dim_value() if dim.is_dim_known() else None
+            wanted = dim.get_dim_value() if dim.size is not None or dim.dyn_size is not None else None
             if not isinstance(size, int) or not isinstance(wanted, int) or size == wanted:
                 continue  # not known before the graph runs, or fine
             if not (may_be_longer and size > wanted and dim.size is None):
                 raise UserError(f"{where}: axis {axis} of {sizes} has {size} entries, the dim {dim} has {wanted}.")
-    return convert_to_tensor(value, dims=dims)
+    sparse_dim = None if expected is None else expected.sparse_dim
+    return convert_to_tensor(value, dims=dims, sparse_dim=sparse_dim)
 
 
 def _kind_of(value: Any) -> str:

@@ -175,9 +175,11 @@ class _Step(torch.nn.Module):
         """:return: outputs"""
         runner = self.runner
         with torch.no_grad(), runner._context(), rf.set_static_traceable_ctx(), onnx_export():
-            rf.init_forward_step_run_ctx(expected_outputs=runner.functions.expected_outputs(), step=0, epoch=self.epoch)
+            extern_data = self.inputs.as_extern_data(arrays)
+            expected = runner.functions.expected_outputs(extern_data)
+            rf.init_forward_step_run_ctx(expected_outputs=expected, step=0, epoch=self.epoch)
             with explains_missing_data(lambda: self.inputs.templates):
-                self.function(model=runner.model, extern_data=self.inputs.as_extern_data(arrays))
+                self.function(model=runner.model, extern_data=extern_data)
             tensors = output_tensors(rf.get_run_ctx().outputs)
         if not tensors:
             raise ConfigError("the step marked no output.\n  Call rf.get_run_ctx().mark_as_output in it.")

@@ -72,6 +72,23 @@ def test_outputs_have_the_order_of_what_is_expected() -> None:
     rf.get_run_ctx().check_outputs_complete()
 
 
+def test_another_dim_than_the_unknown_one_that_is_expected() -> None:
+    unknown = Dim(None, name="unknown")
+    templates = {"a": Tensor("a", [BATCH, unknown], "float32"), "b": Tensor("b", [unknown, BATCH, LABELS], "float32")}
+    run_ctx.init_forward_step_run_ctx(expected_outputs=TensorDict(templates))
+    ctx = rf.get_run_ctx()
+    ctx.mark_as_output(loss(), "a")
+    assert ctx.outputs["a"].dims == (BATCH, TIME)
+    assert ctx.expected_outputs is not None
+    assert ctx.expected_outputs["b"].dims == (TIME, BATCH, LABELS)
+    other = Dim(Tensor("lengths", [BATCH], "int32", raw_tensor=numpy.array([3, 1], "int32")), name="other")
+    with pytest.raises(UserError, match=r"(?s)'b': expected .*time.*, got .*other"):
+        ctx.mark_as_output(numpy.zeros((3, 2, 4)), "b", dims=[other, BATCH, LABELS])
+    ctx.mark_as_output(rf.zeros([BATCH, LABELS, TIME]), "b")
+    assert ctx.outputs["b"].dims == (TIME, BATCH, LABELS)
+    assert unknown != TIME, "the next step has other lengths"
+
+
 def test_errors() -> None:
     run_ctx.init_forward_step_run_ctx(expected_outputs=TensorDict({"scores": Tensor("scores", [BATCH], "float32")}))
     ctx = rf.get_run_ctx()

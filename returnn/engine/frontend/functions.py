@@ -10,7 +10,7 @@ import returnn.frontend as rf
 from returnn.config import Config
 from returnn.engine.frontend.extern_data import explains_missing_data, extern_data_of_config
 from returnn.engine.frontend.wrong_arguments import wrong_argument_error
-from returnn.tensor import Tensor, TensorDict
+from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.util.errors import ConfigError, UserError
 from returnn.util.system.warn_once import warn_once
 
@@ -93,7 +93,7 @@ class ModelFunctions:
         :raises ConfigError: if no output was marked
         """
         rf.reset_step_random_state()
-        rf.init_forward_step_run_ctx(expected_outputs=self.expected_outputs(), step=step, epoch=epoch)
+        rf.init_forward_step_run_ctx(expected_outputs=self.expected_outputs(extern_data), step=step, epoch=epoch)
         with explains_missing_data(lambda: extern_data_of_config(self.config)):
             self._call("forward_step", model=model, extern_data=extern_data)
         ctx = rf.get_run_ctx()
@@ -104,8 +104,12 @@ class ModelFunctions:
             )
         return ctx
 
-    def expected_outputs(self) -> TensorDict | None:
-        """:return: templates of `model_outputs`, None if the config does not say which outputs there are"""
+    def expected_outputs(self, extern_data: TensorDict) -> TensorDict | None:
+        """
+        :param extern_data: the batch
+        :return: templates of `model_outputs`, None if the config does not say which outputs there are. Dims that only
+            outputs have get lengths without values, which the step can fill, rather than those of the step before
+        """
         descriptions = self.config.options.model_outputs
         if descriptions is None:
             return None
@@ -113,7 +117,13 @@ class ModelFunctions:
             raise ConfigError(
                 f"option 'model_outputs': expected a dict with a template for each output, got {descriptions!r}."
             )
-        return TensorDict(descriptions)
+        outputs = TensorDict(descriptions)
+        known = extern_data.all_dims()
+        for dim in outputs.all_dims():
+            if dim not in known and _has_lengths_of_step(dim):
+                dim.dyn_size_ext = None
+                dim.dyn_size_ext = Tensor(f"{dim.name}:lengths", dims=[batch_dim], dtype="int32")
+        return outputs
 
     def required(self, option: str) -> Callable[..., Any]:
         """
@@ -165,6 +175,13 @@ def left_out_parts(model: Any) -> Iterator[str]:
                     f"the attribute {name!r} of {path or 'the model'} is a {type(value).__name__}: what is in there is "
                     f"not trained, and not saved. {which}, or an attribute for each, makes it a part of the model."
                 )
+
+
+def _has_lengths_of_step(dim: Dim) -> bool:
+    """:return: whether nothing says how long the dim is, but lengths of a batch, or nothing at all"""
+    if dim.size is not None or dim.is_batch_dim() or dim.is_derived() or dim.length_rule is not None:
+        return False
+    return dim.dyn_size_ext is None or batch_dim in dim.dyn_size_ext.dims
 
 
 def check_callable_with(option: str, function: Callable[..., Any], arguments: Mapping[str, Any], *, form: str) -> None:

@@ -71,7 +71,7 @@ def output_tensors(outputs: TensorDict) -> dict[str, Tensor]:
     :param outputs: of a step
     :return: what has to be computed for them: each output with the batch dim first as `NAME`, and the lengths of its
         axes as `NAME:size1` and so on
-    :raises ConfigError: if an output has no batch dim
+    :raises ConfigError: if an output has no batch dim, or a dim without lengths
     """
     tensors = {}
     for name, output in outputs.data.items():
@@ -84,7 +84,13 @@ def output_tensors(outputs: TensorDict) -> dict[str, Tensor]:
         tensors[name] = output.copy_transpose([batch_dim, *rest])
         for axis, dim in enumerate(rest, start=1):
             if dim.size is None:
-                tensors[f"{name}:size{axis}"] = dim.get_size_tensor()
+                tensors[f"{name}:size{axis}"] = lengths = dim.get_size_tensor()
+                if lengths.raw_tensor is None and output.raw_tensor is not None:
+                    raise ConfigError(
+                        f"option 'forward_step': the output {name!r} is {output}, and the lengths of {dim.name!r} are "
+                        f"not known.\n  Give them: rf.get_run_ctx().expected_outputs[{name!r}].dims[{axis}]"
+                        ".dyn_size_ext.raw_tensor = lengths, [B], int32."
+                    )
     return tensors
 
 
@@ -103,6 +109,13 @@ def output_arrays(tensors: Mapping[str, Tensor], values: Mapping[str, numpy.ndar
             for axis in range(1, len(tensor.dims))
             if (key := f"{name}:size{axis}") in tensors
         }
+        for axis, (_, sizes) in lengths.items():
+            longest = int(sizes.max(initial=0))
+            if longest > (frames := numpy.shape(values[name])[axis]):
+                raise ConfigError(
+                    f"option 'forward_step': the output {name!r} has {frames} frames in memory along "
+                    f"{tensor.dims[axis].name!r}, but lengths up to {longest}."
+                )
         arrays[name] = OutputArray(tensor.copy_template(name=name), numpy.asarray(values[name]), lengths)
     return arrays
 
