@@ -3,7 +3,7 @@ Axis descriptions: how a config names an axis of a tensor.
 
 | description | axes |
 | --- | --- |
-| a `Dim` | the axis with this dim |
+| a `Dim` | the axis with this dim; if there are several, those with the highest `match_priority` |
 | `"B"`, `"batch"` | the batch axis |
 | `"T"`, `"time"`; `"T?"` | the time axis; the time axis if there is one |
 | `"F"`, `"feature"` | the feature axis |
@@ -113,10 +113,6 @@ class TensorAxes(TensorBase):
             if len(exact) == 1 and self._dims.count(axis) == 1:
                 return exact[0]
         axes = self.get_axes_from_description(axis, allow_int)
-        if len(axes) > 1 and isinstance(axis, Dim):
-            priorities = sorted((self.dims[i].match_priority for i in axes), reverse=True)
-            if priorities[0] > priorities[1]:
-                axes = [max(axes, key=lambda i: self.dims[i].match_priority)]
         if len(axes) == 1:
             return axes[0]
         shown = repr(axis) if isinstance(axis, str) else str(axis)
@@ -228,7 +224,8 @@ def _find_axes_of_dim(tensor: TensorBase, dim: Dim) -> list[int]:
     exact = [i for i in equal if tensor.dims[i] is dim]
     if dim.match_priority and len(exact) == 1:  # it says itself which of several is meant
         return exact
-    return equal
+    highest = max((tensor.dims[i].match_priority for i in equal), default=0)
+    return [i for i in equal if tensor.dims[i].match_priority == highest]
 
 
 def _find_axes_of_text(tensor: TensorAxes, text: str) -> list[int]:

@@ -112,7 +112,10 @@ def test_dim_that_is_there_twice_is_found_by_priority() -> None:
     assert x.get_axis_from_description(feature) == 1
     assert x.get_axis_from_description(x.dims[1]) == 1
     assert x.get_axis_from_description(feature.copy(match_priority=-1)) == 1
-    assert x.get_axes_from_description(feature.copy(match_priority=-1)) == [0, 1]
+    assert x.get_axes_from_description(feature) == [1]
+    assert x.get_axes_from_description([feature]) == [1]
+    same = Tensor("x", [feature, feature], "float32")
+    assert same.get_axes_from_description(feature) == [0, 1]
 
 
 def test_numbers_are_allowed_in_old_configs_alone() -> None:

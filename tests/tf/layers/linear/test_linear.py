@@ -99,3 +99,15 @@ def test_the_time_dim_stays_the_one_that_was_said(options, is_sparse):
         net = TFNetwork(config=Config({"extern_data": {"two": two, "data": two}}), eval_flag=True)
         net.construct_from_dict(net_dict)
         assert net.get_layer("output").output.get_time_dim_tag() == time
+
+
+def test_square_weights_of_a_variable_are_those_of_a_linear_layer():
+    """The dim of both axes is the same one. The first of them, with the higher priority, is the one to sum over."""
+    feature = FeatureDim("in", 6)
+    net_dict = {
+        "in": {"class": "linear", "out_dim": feature, "activation": None, "from": "data"},
+        "weight": {"class": "variable", "shape": [feature, feature], "init": "glorot_uniform"},
+        "dot": {"class": "dot", "from": ["in", "weight"], "reduce": feature},
+    }
+    result = LayerNet(net_dict).run(batch_of(padding={"float32": 0.0, "int32": 0}))
+    numpy.testing.assert_allclose(result["dot"], result["in"] @ result["weight"], rtol=1e-5, atol=1e-6)
