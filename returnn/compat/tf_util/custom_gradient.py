@@ -9,6 +9,7 @@ import tensorflow as tf
 from tensorflow.python.framework import ops
 
 from returnn.tf.util.grad import loss_with_error_signal
+from returnn.tf.util.numeric import flip_gradient
 
 tf1 = tf.compat.v1
 
@@ -83,6 +84,18 @@ class _Call:
 
 
 custom_gradient = CustomGradient()
+
+
+class FlipGradientBuilder:
+    """The function `flip_gradient` as an object."""
+
+    def __call__(self, x: tf.Tensor, scale: float = 1.0) -> tf.Tensor:
+        """
+        :param x: any shape
+        :param scale: factor of the gradient, beside its sign
+        :return: x, with the gradient reversed
+        """
+        return flip_gradient(x, scale)
 
 
 def lookup_grad_func_by_name(op_type: str) -> Callable[..., Any]:

@@ -28,6 +28,7 @@ from returnn.compat.tf_util.control_flow_ctx import (
 )
 from returnn.compat.tf_util.custom_gradient import (
     CustomGradient,
+    FlipGradientBuilder,
     add_scaled_noise_to_gradients,
     custom_gradient,
     lookup_grad_func_by_name,
@@ -275,6 +276,7 @@ from returnn.util.native_code_compiler import NativeCodeCompiler
 from returnn.util.not_specified import NotSpecified
 
 tf_compat = tf.compat
+SyntheticGradient = MetaLosses  # its earlier name, when there was one such loss
 
 __all__ = [
     *star_imports.__all__,
@@ -289,6 +291,7 @@ __all__ = [
     "Dim",
     "DimensionTag",
     "FeatureDim",
+    "FlipGradientBuilder",
     "GammatoneFilterbankInitializer",
     "MetaLosses",
     "NativeCodeCompiler",
@@ -298,6 +301,7 @@ __all__ = [
     "SearchBeam",
     "SpatialDim",
     "StatelessRandomSeed",
+    "SyntheticGradient",
     "TFNativeUtilCompiler",
     "Tensor",
     "TensorCachedComputation",

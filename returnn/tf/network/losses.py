@@ -117,7 +117,6 @@ class NetworkLosses:
             self.compute()  # first: losses say which data is used
         fetches: dict[str, Any] = self._fetches_of_sizes() if with_size else {}
         if with_losses:
-            fetches.update(loss=self.total, constraints=self.total_constraints)
             fetches.update(self._fetches_of_losses())
             if summed_by_workers is not None:
                 summed = ("cost:", "error:", "loss_norm_factor:")
@@ -135,10 +134,11 @@ class NetworkLosses:
             if key in used and dim.is_dynamic_seq_length()
         }
 
-    def _fetches_of_losses(self) -> dict[str, Any]:
-        fetches: dict[str, Any] = {}
+    def _fetches_of_losses(self) -> dict[str, tf.Tensor]:
+        values: dict[str, Any] = {"loss": self.total, "constraints": self.total_constraints}
         for name, loss in self.by_name.items():
-            fetches[f"cost:{name}"] = loss.get_loss_value_for_fetch()
-            fetches[f"error:{name}"] = loss.get_error_value()
-            fetches[f"loss_norm_factor:{name}"] = loss.get_norm_factor()
-        return fetches
+            values[f"cost:{name}"] = loss.get_loss_value_for_fetch()
+            values[f"error:{name}"] = loss.get_error_value()
+            values[f"loss_norm_factor:{name}"] = loss.get_norm_factor()
+        # What is a plain number, such as a `custom_norm_factor`, cannot be fetched.
+        return {name: tf.convert_to_tensor(value) for name, value in values.items() if value is not None}

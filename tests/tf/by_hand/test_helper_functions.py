@@ -50,6 +50,8 @@ def test_gradients_that_pass(session):
         (lambda x: util.maximum_with_identity_grad(x, tf.zeros_like(x)), [0, 0.5, 3], 1.0),
         (lambda x: util.minimum_with_identity_grad(x, tf.zeros_like(x)), [-2, 0, 0], 1.0),
         (lambda x: util.flip_gradient(x, scale=0.5), [-2, 0.5, 3], -0.5),
+        (util.FlipGradientBuilder(), [-2, 0.5, 3], -1.0),
+        (lambda x: util.SyntheticGradient.synthetic_gradient(x, 2.0 * tf.ones_like(x)), [-2, 0.5, 3], 2.0),
     ]
     for function, value, gradient in cases:
         y = function(x)

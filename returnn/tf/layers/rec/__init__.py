@@ -21,7 +21,7 @@ from returnn.tf.layers.rec.relative_positional_encoding import RelativePositiona
 from returnn.tf.layers.rec.rnn_cell import RnnCellLayer
 from returnn.tf.layers.rec.self_attention import SelfAttentionLayer
 from returnn.tf.layers.rec.step_info import RecStepInfoLayer
-from returnn.tf.layers.rec.subnetwork_cell import _SubnetworkRecCell
+from returnn.tf.layers.rec.subnetwork_cell import _SubnetworkRecCell, _TemplateLayer
 from returnn.tf.layers.rec.twod_lstm import TwoDLSTMLayer
 from returnn.tf.layers.rec.units.blocksparse import (
     BlocksparseLSTMCell,
@@ -87,4 +87,5 @@ __all__ = [
     "VanillaLSTMCell",
     "ZoneoutLSTMCell",
     "_SubnetworkRecCell",
+    "_TemplateLayer",
 ]

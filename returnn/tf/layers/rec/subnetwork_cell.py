@@ -5,11 +5,42 @@ from __future__ import annotations
 from typing import Any
 
 from returnn.tensor import Dim
-from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.layer_base import LayerBase, WrappedInternalLayer
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.emit import EmittedLoop
 from returnn.tf.layers.loop.plan import LoopPlan
+
+
+class _TemplateLayer(WrappedInternalLayer):
+    """A layer of a time step, of which it is known what its output looks like: it has no value."""
+
+    is_data_template = True  # it is known what the output looks like
+    is_prev_time_frame = False  # those of the frame before have no entries
+
+    def __init__(self, base_layer: LayerBase, **kwargs: Any) -> None:
+        """
+        :param base_layer: the layer, as a template
+        """
+        super().__init__(base_layer=base_layer, **kwargs)
+        self.kwargs = base_layer.kwargs
+
+    @property
+    def layer_class_type(self) -> type[LayerBase]:
+        """The class of the layer."""
+        return type(self.base_layer)
+
+    def get_dep_layers(self) -> list[LayerBase]:
+        """:return: those of the layer"""
+        return self.base_layer.get_dep_layers()
+
+    def get_hidden_state(self) -> Any:
+        """:return: that of the layer, without values"""
+        return self.base_layer.get_hidden_state()
+
+    def get_search_choices(self) -> Any:
+        """:return: those of the layer"""
+        return self.base_layer.get_search_choices()
 
 
 class _SubnetworkRecCell:
@@ -69,9 +100,12 @@ class _SubnetworkRecCell:
         return self.plan.at("after")
 
     @property
-    def layer_data_templates(self) -> dict[str, LayerBase]:
+    def layer_data_templates(self) -> dict[str, _TemplateLayer]:
         """Templates of the layers of a time step, by name."""
-        return dict(self.compiled.inferred.layers)
+        return {
+            path: _TemplateLayer(layer, name=layer.name, network=layer.network, output=layer.output)
+            for path, layer in self.compiled.inferred.layers.items()
+        }
 
     @property
     def net(self) -> Network | None:

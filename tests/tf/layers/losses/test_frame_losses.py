@@ -435,3 +435,6 @@ def test_norm_factor_that_is_a_number(options):
         data = net.extern_data.data["vec"]
         feed = {data.raw_tensor: batch_of()["vec"], data.batch.dim: len(LENGTHS)}
         assert session.run(net.get_objective(), feed) == pytest.approx(batch_of()["vec"].sum() * 0.25, rel=1e-5)
+        fetched = session.run(net.get_fetches_dict(should_train=True), feed)
+        assert fetched["loss"] == pytest.approx(batch_of()["vec"].sum() * 0.25, rel=1e-5)
+        assert fetched["loss_norm_factor:output"] == pytest.approx(1 / len(LENGTHS) if "scale" in options else 0.25)

@@ -6,7 +6,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, batch_dim
-from returnn.tf.layers.rec import RecLayer, RnnCellLayer, _SubnetworkRecCell
+from returnn.tf.layers.rec import RecLayer, RnnCellLayer, _SubnetworkRecCell, _TemplateLayer
 from returnn.tf.util.lstm_state import LSTMStateTuple
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -64,6 +64,10 @@ def test_templates_of_cell_are_single_frames(loop):
     templates = loop.cell.layer_data_templates
     assert set(templates) >= set(LOOP["output"]["unit"])
     assert not any(loop.cell.time_dim in templates[name].output.dims for name in ("emb", "s", "output"))
+    assert all(isinstance(template, _TemplateLayer) and template.is_template for template in templates.values())
+    assert templates["s"].layer_class_type is RnnCellLayer
+    assert templates["s"].kwargs["n_out"] == LOOP["output"]["unit"]["s"]["n_out"]
+    assert [layer.name for layer in templates["emb"].get_dep_layers()] == ["data:source"]
 
 
 def test_a_unit_has_no_cell():
