@@ -60,6 +60,16 @@ class Epochs:
         return f"{'pretrain ' if self.is_pretrain() else ''}epoch {self.current}"
 
 
+def with_epoch(what: str, epoch: int, *, separator: str = " ") -> str:
+    """
+    :param what: for people, such as "dev"
+    :param epoch: 0 if it is not known which one the model is of
+    :param separator: between both
+    :return: e.g. "dev epoch 3"; without the epoch where it is not known
+    """
+    return f"{what}{separator}epoch {epoch}" if epoch else what
+
+
 def epoch_of_network(config: Config, epoch_of_model: int | None) -> int:
     """
     :param config: its options `num_epochs`, `pretrain`

@@ -3,7 +3,7 @@
 import pytest
 
 from returnn.config import Config
-from returnn.engine.epochs import Epochs, epoch_of_network
+from returnn.engine.epochs import Epochs, epoch_of_network, with_epoch
 
 NETWORK = {
     "h0": {"class": "linear", "from": "data", "n_out": 3},
@@ -32,3 +32,8 @@ def test_a_training_begins_with_the_first_network():
     assert epochs.of_network == 1
     epochs.current = 5
     assert epochs.of_network == 5
+
+
+def test_text_without_an_epoch_that_is_not_known():
+    assert with_epoch("dev", 3) == "dev epoch 3"
+    assert with_epoch("dev", 0) == with_epoch("dev", 0, separator=", ") == "dev"

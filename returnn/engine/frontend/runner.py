@@ -8,6 +8,7 @@ from dataclasses import dataclass
 from typing import Any, Protocol
 
 from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.engine.epochs import with_epoch
 from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker
 from returnn.engine.frontend.losses import LossPerSeq
 from returnn.engine.frontend.outputs import OutputArray
@@ -30,7 +31,7 @@ class Step:
     def describe(self, tags: Sequence[str]) -> str:
         """:return: for people, with the first sequences"""
         names = ", ".join(map(repr, tags[:3])) + (", ..." if len(tags) > 3 else "")
-        return f"{self.dataset_name}, epoch {self.epoch}, step {self.index}, sequences {names}"
+        return f"{with_epoch(self.dataset_name, self.epoch, separator=', ')}, step {self.index}, sequences {names}"
 
 
 class ModelRunner(Protocol):

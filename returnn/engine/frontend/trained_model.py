@@ -10,7 +10,7 @@ from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.data_identity import KnownData
-from returnn.engine.epochs import Epochs
+from returnn.engine.epochs import Epochs, with_epoch
 from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker, needed_keys
 from returnn.engine.frontend.losses import LossPerSeq
 from returnn.engine.frontend.model_pass import ModelPass, StepFunction
@@ -232,7 +232,7 @@ class TrainedModel:
             batches,
             lambda batch, step: self.runner.evaluate(batch, step, train_flag=train_flag, per_seq=seq_scores),
         )
-        model_pass.run(f"{name} epoch {self.epochs.current}")
+        model_pass.run(with_epoch(name, self.epochs.current))
         if self.runner.train_step:
             self.summaries.write_evaluation(name, model_pass.scores.means())
         return model_pass.scores

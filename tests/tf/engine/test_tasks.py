@@ -326,7 +326,7 @@ def test_targets_of_ctc_that_are_too_long_are_named(tmp_path):
         tasks.evaluate(task_config(tmp_path, "eval", **options))
     name = "ignore_longer_outputs_than_inputs"
     assert str(info.value) == (
-        "dev, epoch 0, step 0, sequences 'seq-1', 'seq-2', 'seq-0':\n"
+        "dev, step 0, sequences 'seq-1', 'seq-2', 'seq-0':\n"
         "  layer 'output' (class 'softmax'): loss 'ctc': the target of the sequence 'seq-2' has 4 labels, which need 6"
         " frames; number of its frames: 4. Longer frames, 'max_seq_length', or"
         f" 'loss_opts': {{'ctc_opts': {{'{name}': True}}}}, which leaves it out."

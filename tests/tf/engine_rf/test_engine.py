@@ -2,6 +2,7 @@
 
 import importlib
 import os
+import shutil
 import sys
 
 import numpy
@@ -78,6 +79,13 @@ def test_one_data_set_is_evaluated_alone(trained):
     assert scores == {"mine": engine.eval_model(lr_control_update_scores=False)["dev"]}
     assert set(scores["mine"]) == {"loss:ce", "error:fer"}
     engine.finalize()
+
+
+def test_a_model_of_no_known_epoch_is_evaluated_without_one(trained, tmp_path, caplog):
+    for file in trained.glob("net.002.*"):
+        shutil.copy(file, tmp_path / file.name.replace("net.002", "mean"))
+    tasks.evaluate(config(trained, task="eval", load=str(tmp_path / "mean")))
+    assert "dev, step 1, loss ce" in caplog.text
 
 
 @pytest.mark.parametrize("ignore_missing", [False, True])

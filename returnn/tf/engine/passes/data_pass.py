@@ -13,6 +13,7 @@ import tensorflow as tf
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.batch_options import batch_limits
+from returnn.engine.epochs import with_epoch
 from returnn.engine.report.progress import Progress
 from returnn.engine.report.small_batches import small_batches_of_config
 from returnn.engine.run.interrupts import Interrupts
@@ -315,7 +316,8 @@ class DataPass(ResumablePass):
 
     def _where(self, batch: FeedBatch) -> str:
         tags = ", ".join(map(repr, batch.seq_tags[:3])) + (", ..." if len(batch.seq_tags) > 3 else "")
-        return f"{self.dataset_name}, epoch {self.session.epoch}, step {self.num_steps}, sequences {tags}"
+        what = with_epoch(self.dataset_name, self.session.epoch, separator=", ")
+        return f"{what}, step {self.num_steps}, sequences {tags}"
 
     def _non_finite_error(self, feed: dict[Any, Any], batch: FeedBatch) -> NonFiniteError:
         state = (self.session.network, self.session.tf_session, feed)

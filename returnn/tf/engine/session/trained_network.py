@@ -8,6 +8,7 @@ from typing import Any
 from returnn.config import Config
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
+from returnn.engine.epochs import with_epoch
 from returnn.engine.report.network_picture import NetworkPicture
 from returnn.engine.run.auto_batch_size import Tried
 from returnn.engine.run.known_network import NetworkIdentity
@@ -220,5 +221,5 @@ class TrainedNetwork:
             extra_fetches=seq_scores.fetches if seq_scores is not None else None,
             extra_fetches_callback=collect if seq_scores is not None else None,
         )
-        data_pass.run(f"{name} epoch {self.session.epoch}", raise_exception=True)
+        data_pass.run(with_epoch(name, self.session.epoch), raise_exception=True)
         return data_pass.scores
