@@ -12,7 +12,7 @@ whenever the model is made.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field, fields
 from operator import methodcaller
@@ -37,7 +37,11 @@ class PreloadOptions:
     :param ignore_params: do not load these, by their names in the checkpoint; for models in Python, in the model, too
     :param ignore_params_prefixes: do not load those whose name there starts with one of these
     :param var_name_mapping: name in the network -> name in the checkpoint
-    :param custom_missing_load_func: for variables that are not in the checkpoint
+    :param custom_missing_load_func: function that returns the value of a parameter which is not in the checkpoint, or
+        None if it has none. Its arguments are given by name: `name`, that in the checkpoint where it would be (for
+        models in Python: that in the model); `shape`, a tuple; and what the checkpoint has: in net dicts `reader`,
+        whose `get_tensor(name)` is an array, for models in Python the dict `preload_model_state`, name -> value. It has
+        to take others, too (`**_`)
     """
 
     filename: str
@@ -84,6 +88,20 @@ class PreloadedFile(PreloadOptions):
         if is_training:
             return bool(self.init_for_train) and not has_own_checkpoint
         return not self.init_for_train
+
+    def is_to_check(self, *, trains: bool, has_own_checkpoint: bool, names: Iterable[str]) -> bool:
+        """
+        :param trains: the config is for a training. Files that only other tasks load may come later, and so may
+            the parameters that they are for
+        :param has_own_checkpoint: as for `is_needed`
+        :param names: of the parameters of the model
+        :return: whether the file has to be there and to fit before anything runs
+        """
+        if trains and self.init_for_train:
+            return self.is_needed(is_training=True, has_own_checkpoint=has_own_checkpoint)
+        is_needed = self.is_needed(is_training=False, has_own_checkpoint=has_own_checkpoint)
+        is_later = trains and (is_missing(self.filename) or not any(self.prefix in name for name in names))
+        return is_needed and not is_later
 
     def warn_of_names_without_effect(self, *, in_file: Collection[str], in_model: Collection[str]) -> None:
         """

@@ -63,6 +63,62 @@ def test_names_that_are_nowhere_are_said(caplog):
     ]
 
 
+def test_all_that_does_not_fit_is_named_at_once():
+    (file,) = preloaded_files({"lm": {"filename": "net.001"}}, ValuesToPreload)
+    parameters = {"a": numpy.ones(2), "b": numpy.ones((3, 2)), "c": numpy.ones(3), "d": numpy.ones(3)}
+    with pytest.raises(ConfigError) as info:
+        file.values(parameters, {"a": numpy.ones(3), "b": numpy.ones((2, 2))})
+    first, _, *lines = str(info.value).split("\n")
+    assert first == (
+        "option 'preload_from_files': 'lm': the file 'net.001' does not fit: it has no 'c', for the parameter 'c' (and"
+        " 1 other: 'd')."
+    )
+    assert lines == [
+        "  Beside that, 2 parameters of the model with another shape than in the file:",
+        "  'a' has the shape [2] in the model, but [3] in the file",
+        "  'b' has the shape [3, 2] in the model, but [2, 2] in the file",
+        "  In 'preload_from_files', this takes the other parameters of a file:",
+        "  'ignore_params': ['a', 'b']",
+    ]
+    option = {"lm": {"filename": "net.001", "ignore_params": ["a", "b"], "ignore_missing": True}}
+    (file,) = preloaded_files(option, ValuesToPreload)
+    with pytest.raises(ConfigError, match="all parameters are ignored"):
+        file.values(parameters, {"a": numpy.ones(3), "b": numpy.ones((2, 2))})
+
+
+def test_a_function_gets_the_rows_of_labels_of_before():
+    def with_new_labels(*, name, shape, preload_model_state, **_):
+        new = numpy.zeros(shape)
+        new[: len(preload_model_state[name])] = preload_model_state[name]
+        return new
+
+    options = {"var_name_mapping": {"out.bias": "grown/out.bias"}, "custom_missing_load_func": with_new_labels}
+    (file,) = preloaded_files({"lm": {"filename": "net.001", **options}}, ValuesToPreload)
+    values = file.values({"out.bias": numpy.ones(3)}, {"model": {"out.bias": numpy.full(2, 7.0)}})
+    assert values["out.bias"].tolist() == [7, 7, 0]
+
+
+def test_which_files_a_check_looks_at(tmp_path):
+    (tmp_path / "net.001.pt").write_text("")
+    there, missing = str(tmp_path / "net.001"), str(tmp_path / "net.002")
+
+    def names(*, trains, has_own_checkpoint=False):
+        option = {
+            "first": {"filename": missing, "init_for_train": True},
+            "always": {"filename": missing, "init_for_train": "always"},
+            "later": {"filename": missing},  # a training does not need it
+            "other": {"filename": there},
+            "part": {"filename": there, "prefix": "lm."},  # a training may have no such parameters
+        }
+        files = preloaded_files(option)
+        state = {"trains": trains, "has_own_checkpoint": has_own_checkpoint, "names": ["encoder.weight"]}
+        return {file.name for file in files if file.is_to_check(**state)}
+
+    assert names(trains=True) == {"first", "always", "other"}
+    assert names(trains=True, has_own_checkpoint=True) == {"always", "other"}
+    assert names(trains=False) == {"always", "later", "other", "part"}
+
+
 @pytest.mark.parametrize("ignored", ["enc.lstm.bias", "lstm.bias"])
 def test_names_in_the_file_and_in_the_model_can_be_left_out(ignored):
     option = {"lm": {"filename": "net.001", "prefix": "enc.", "ignore_params": [ignored]}}

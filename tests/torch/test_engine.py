@@ -483,10 +483,29 @@ def test_a_checkpoint_of_another_format(suffix, kind, tmp_path):
     assert str(info.value).endswith(f"  To convert it: returnn tool convert-checkpoint {source} NAME.pt")
 
 
+def test_the_check_looks_at_files_to_preload(trained, tmp_path, caplog):
+    def check(filename=trained / "net.002", **options):
+        preload = {"old": {"filename": str(filename), "init_for_train": True, **options}}
+        tasks.check(config(tmp_path, task="check", preload_from_files=preload, get_model=get_larger))
+
+    def get_larger(**_):
+        return small_model.Model(hidden=5)
+
+    others = ["conv.filter", "conv.bias", "norm.scale", "norm.bias", "lstm.ff_weight", "lstm.rec_weight", "lstm.bias"]
+    ignored = [*others, "output.weight"]
+    with pytest.raises(ConfigError, match="found 1 error"):
+        check()
+    assert f"'ignore_params': {ignored}" in caplog.text
+    check(ignore_params=ignored)
+    with pytest.raises(ConfigError, match="found 1 error"):
+        check("nowhere")
+    assert "'old': checkpoint 'nowhere' does not exist" in caplog.text
+
+
 def test_a_model_that_does_not_fit(trained, tmp_path):
     with pytest.raises(
         CheckpointError,
-        match=r"'conv.filter'.* has the shape \[3, 9, 5\] in the model, but \[3.*\n  Was the.*\n.*'ignore_params'",
+        match=r"(?s)'conv.filter' has the shape \[3, 9, 5\] in the model, but \[3.*\n  Was.*'ignore_params'.*'lstm.b",
     ):
         tasks.evaluate(config(trained, task="eval", get_model=lambda **_: small_model.Model(hidden=5)))
     with pytest.raises(ConfigError, match="there is no model to work on"):

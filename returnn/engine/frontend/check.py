@@ -22,6 +22,7 @@ from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.engine.frontend.losses import check_objective
 from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templates, place_that_needs_values
+from returnn.engine.frontend.preload_check import preload_errors
 from returnn.engine.frontend.seen_labels import keys_of_seen_labels
 from returnn.engine.frontend.watched_step import StepFindings, watched_step
 from returnn.engine.hypothesis_files import check_file_format
@@ -162,10 +163,20 @@ def _model_errors(
                     vars(found).update(vars(of_step))
                 else:  # what is infinite there is a result
                     found.compared += (dims for dims in of_step.compared if dims.if_too_long != "error")
+    if config.options.preload_from_files:
+        errors += _preload_errors(config, model)
+        looked_at.append("preload_from_files")
     if config.has("train") and BackendEngine.is_torch_selected():
         errors += _optimizer_errors(config, model)
     params = set(model.parameters()) if isinstance(model, rf.Module) else ()
     return errors, sum(map(_num_entries, params))
+
+
+def _preload_errors(config: Config, model: Any) -> list[str]:
+    try:
+        return list(preload_errors(config, model))
+    except UserError as exc:
+        return [str(exc)]
 
 
 def _optimizer_errors(config: Config, model: Any) -> list[str]:

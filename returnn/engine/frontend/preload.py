@@ -13,11 +13,11 @@ from returnn.config.preloaded_file import PreloadedFile
 from returnn.engine.report.initial_values import warn_of_initial_values
 from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.files.checkpoint_files import CheckpointError
+from returnn.util.files.checkpoint_misfits import Misfit, misfit_of, misfits_text
 from returnn.util.files.checkpoint_names import same_but_for_dots
-from returnn.util.texts.counted import counted
+from returnn.util.texts.counted import counted, some_of
 
 _IF_CHANGED = "Was the model changed? A new 'model' begins anew."
-_TO_TAKE_OTHERS = "'preload_from_files' with 'ignore_params' takes the other parameters of a file."
 
 
 @dataclass(frozen=True)
@@ -40,6 +40,8 @@ class ValuesToPreload(PreloadedFile):
         names = {name: self.var_name_mapping.get(name, name.removeprefix(self.prefix)) for name in parameters}
         other = same_but_for_dots(names.values(), content)
         values = {}
+        missing: dict[str, str] = {}  # by name in the model: name in the file
+        misfits: list[Misfit] = []
         for name, parameter in parameters.items():
             wanted = names[name]
             if not name.startswith(self.prefix) or self._is_ignored(name) or self._is_ignored(wanted):
@@ -50,14 +52,16 @@ class ValuesToPreload(PreloadedFile):
                     name=name, shape=tuple(parameter.shape), preload_model_state=content
                 )
             if value is None:
-                if self.ignore_missing:
-                    continue
-                raise ConfigError(
-                    f"{where}: the file {self.filename!r} has no {wanted!r}, for the parameter {name!r}.\n"
-                    f"  {nearest_hint(wanted, content)} 'ignore_missing' leaves out such parameters."
-                )
-            check_shape(parameter, value, where=f"{where}: parameter {name!r}")
+                if not self.ignore_missing:
+                    missing[name] = wanted
+                continue
+            if misfit := misfit_of(other.get(wanted, wanted), value.shape, name, parameter.shape):
+                misfits.append(misfit)
             values[name] = value
+        if missing or misfits:
+            texts = [self._missing_text(missing, content)] if missing else []
+            texts += [misfits_text(misfits)] if misfits else []
+            raise ConfigError(f"{where}: the file {self.filename!r} does not fit: " + "\n  Beside that, ".join(texts))
         if not values:
             what = f"no parameter of the model begins with {self.prefix!r}"
             if any(name.startswith(self.prefix) for name in parameters):
@@ -65,20 +69,16 @@ class ValuesToPreload(PreloadedFile):
             raise ConfigError(f"{where}: {what}, so nothing is loaded.")
         return values
 
+    def _missing_text(self, missing: Mapping[str, str], content: Mapping[str, Any]) -> str:
+        name, wanted = next(iter(missing.items()))
+        more = f" (and {counted(len(missing) - 1, 'other')}: {some_of([*missing.values()][1:])})" * (len(missing) > 1)
+        return (
+            f"it has no {wanted!r}, for the parameter {name!r}{more}.\n"
+            f"  {nearest_hint(wanted, content)} 'ignore_missing' leaves out such parameters."
+        )
+
     def _is_ignored(self, name: str) -> bool:
         return name in self.ignore_params or name.startswith(tuple(self.ignore_params_prefixes) or ("\0",))
-
-
-def check_shape(parameter: Any, value: Any, *, where: str) -> None:
-    """
-    :param parameter: of a model, an object with a shape
-    :param value: for it
-    :param where: how the message begins
-    :raises ConfigError: if the shape is another one
-    """
-    shape, given = [int(size) for size in parameter.shape], [int(size) for size in value.shape]
-    if shape != given:
-        raise ConfigError(f"{where} has the shape {shape} in the model, but {given} in the file.")
 
 
 def check_fit(
@@ -118,9 +118,8 @@ def check_fit(
             f"{f', nor {len(unknown) - 1} others' if len(unknown) > 1 else ''}.\n"
             f"  {nearest_hint(unknown[0], parameters)} {_IF_CHANGED}"
         )
-    for name, parameter in parameters.items():
-        if name in values and name not in leave_out:
-            try:
-                check_shape(parameter, values[name], where=f"parameter {name!r}")
-            except ConfigError as exc:
-                raise CheckpointError(f"checkpoint {filename!r}: {exc}\n  {_IF_CHANGED}\n  {_TO_TAKE_OTHERS}") from exc
+    loaded = {name: param for name, param in parameters.items() if name in values and name not in leave_out}
+    found = (misfit_of(name, values[name].shape, name, param.shape) for name, param in loaded.items())
+    misfits = [misfit for misfit in found if misfit is not None]
+    if misfits:
+        raise CheckpointError(f"checkpoint {filename!r}: {misfits_text(misfits, advice=_IF_CHANGED)}")

@@ -23,10 +23,12 @@ from returnn.tf.checkpoint.files import CheckpointError, get_checkpoint_filepatt
 from returnn.tf.checkpoint.other_lstms import find_other_lstms
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
 from returnn.tf.util.parameters.assign import assign_values
+from returnn.util.files.checkpoint_misfits import Misfit, misfit_of, misfits_text
 from returnn.util.files.checkpoint_names import same_but_for_dots
 from returnn.util.texts.counted import counted, some_of
 
 _NOT_CRITICAL = "_returnn_non_critical_for_restore"  # attribute of variables which a checkpoint need not have
+_IF_CHANGED = "Was the network changed? A new 'model' begins anew."
 
 
 class CustomLoadParamFunc(Protocol):
@@ -154,14 +156,20 @@ class CustomCheckpointLoader:
         self._report()
 
     def get_variable_value_map(self) -> dict[object, VariableValue]:
-        """:return: variable's `ref()` -> where its value comes from; without those that keep their value"""
+        """
+        :return: variable's `ref()` -> where its value comes from; without those that keep their value
+        :raises CheckpointError: if values have other shapes
+        """
         by_importer = {var.ref(): imp for imp in self.custom_param_importers for var in imp.layer.own_params.values()}
         found: dict[object, VariableValue] = {}
+        misfits: list[Misfit] = []
         for name, var in self.net_vars.items():
             if var.ref() in by_importer:
                 found[var.ref()] = VariableValue(importer=by_importer[var.ref()])
-            elif read := self._reader_of(name, var):
+            elif read := self._reader_of(name, var, misfits):
                 found[var.ref()] = VariableValue(read=read)
+        if misfits:
+            raise CheckpointError(f"checkpoint {self.filepattern!r}: {misfits_text(misfits, advice=_IF_CHANGED)}")
         return found
 
     def load_now(self, session: tf.compat.v1.Session) -> None:
@@ -222,9 +230,9 @@ class CustomCheckpointLoader:
     def _reading(self, name: str) -> Callable[[], numpy.ndarray]:
         return lambda: read_tensor(self.reader, name, checkpoint=self.filepattern)
 
-    def _reader_of(self, name: str, var: tf.Variable) -> Callable[[], numpy.ndarray] | None:
+    def _reader_of(self, name: str, var: tf.Variable, misfits: list[Misfit]) -> Callable[[], numpy.ndarray] | None:
         if name in self.var_ckpt_names:
-            self._check_shape(name, var, self._shapes[name])
+            misfits += _misfits_of(name, var, self._shapes[name])
             return lambda: _as_dtype(self._reading(name)(), var)
         if name in self._converted:
             try:
@@ -234,26 +242,17 @@ class CustomCheckpointLoader:
                     f"checkpoint {self.filepattern!r}: LSTM {self._converted[name]}: its shapes are of no plain LSTM, "
                     "so that it cannot be converted.\n  Take the unit that it was trained with."
                 ) from exc
-            self._check_shape(name, var, value.shape)
+            misfits += _misfits_of(name, var, value.shape)
             return lambda: _as_dtype(value, var)
         if (name in self.missing_var_names or name in self._optional) and self.custom_missing_load_func:
             shape = tuple(var.shape.as_list())
             value = self.custom_missing_load_func(name=name, shape=shape, reader=self.reader)
             if value is not None:
-                self._check_shape(name, var, numpy.shape(value))
+                misfits += _misfits_of(name, var, numpy.shape(value))
                 return lambda: _as_dtype(numpy.asarray(value), var)
         if name in self.missing_var_names and not self.ignore_missing:
             raise self._missing_error([name])
         return None
-
-    def _check_shape(self, name: str, var: tf.Variable, shape: tuple[int, ...]) -> None:
-        wanted = tuple(var.shape.as_list())
-        if wanted != tuple(shape):
-            raise CheckpointError(
-                f"checkpoint {self.filepattern!r}: {name!r} has shape {list(shape)}.\n"
-                f"  The parameter {var.op.name!r} has {list(wanted)}. Was the network changed? A new 'model' begins "
-                "anew;\n  'preload_from_files' with 'ignore_params' takes the other parameters of a file."
-            )
 
     # Messages.
 
@@ -276,6 +275,8 @@ class CustomCheckpointLoader:
         return [name for name in self.missing_non_critical_var_names if name not in self._optional]
 
     def _missing_error(self, missing: Sequence[str]) -> CheckpointError:
+        shared = sorted(self.var_net_names & self.var_ckpt_names - self._imported_names())
+        misfits = [misfit for name in shared for misfit in _misfits_of(name, self.net_vars[name], self._shapes[name])]
         similar = difflib.get_close_matches(missing[0], self.obsolete_var_names, n=3)
         lines = [
             f"checkpoint {self.filepattern!r}: {len(missing)} of {counted(len(self.net_vars), 'parameter')} are not "
@@ -285,8 +286,15 @@ class CustomCheckpointLoader:
             f"  Only in the checkpoint: {some_of(self.obsolete_var_names)}." if self.obsolete_var_names else "",
             "  'load_ignore_missing_vars = True' leaves them at random; in 'preload_from_files' and 'load_on_init', "
             "'ignore_missing': True does, and 'var_name_mapping' renames.",
+            f"  Beside that, {misfits_text(misfits)}" if misfits else "",
         ]
         return CheckpointError("\n".join(filter(None, lines)))
+
+
+def _misfits_of(name: str, var: tf.Variable, shape: tuple[int, ...]) -> list[Misfit]:
+    """:return: none if the shape in the checkpoint is that of the variable"""
+    misfit = misfit_of(name, shape, var.op.name, var.shape.as_list())
+    return [] if misfit is None else [misfit]
 
 
 def _is_not_critical(name: str) -> bool:

@@ -43,11 +43,11 @@ def set_preloaded_values(
                     network=network,
                     custom_missing_load_func=file.custom_missing_load_func,
                 )
+                loader.set_as_custom_init()
             file.warn_of_names_without_effect(
                 in_file=loader.var_ckpt_names,
                 in_model=[variable.op.name.removeprefix(params_prefix) for variable in variables],
             )
-            loader.set_as_custom_init()
             loaded = {ref: ref.deref() for ref in loader.get_variable_value_map()}
             if not loaded:  # no error, as a pretraining may add these layers later
                 what = f"no parameter with {file.prefix!r} in its name" if file.prefix else "no parameter"

@@ -34,6 +34,7 @@ from returnn.tf.inspection.kept_order import kept_order_warning
 from returnn.tf.inspection.loop_ends import end_warnings
 from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import has_search, unused_layers
+from returnn.tf.inspection.preloaded import preload_errors
 from returnn.tf.inspection.report import NetReport, batch_hints, error_text, inspect_network
 from returnn.tf.inspection.search_limits import limit_warnings
 from returnn.tf.inspection.seen_targets import layers_that_predict, seen_target_warnings
@@ -105,6 +106,10 @@ def check_config(config: Config) -> ConfigReport:
         net_dicts = report.attempt(lambda: net_dicts_by_epoch(config)) or {}
         for epoch, net_dict in net_dicts.items():
             _check_network(config, net_dict, f" of epoch {epoch}" if len(net_dicts) > 1 else "", report)
+    if report.networks and config.options.preload_from_files and not report.errors:
+        for error in report.attempt(lambda: list(preload_errors(config, report.networks))) or ():
+            report.add_error(error)
+        report.looked_at.append("preload_from_files")
     if config.options.check_data:
         with report.timed("data"):
             _check_data(config, list(net_dicts.values())[-1:], report)

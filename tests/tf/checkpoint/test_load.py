@@ -147,18 +147,23 @@ def test_function_for_missing_parameters(trained):
     assert load(trained, RENAMED, custom_missing_load_func=average)["encoder/bias"] == 0.5
     with pytest.raises(CheckpointError, match="not in it: 'encoder/bias'"):
         load(trained, RENAMED, custom_missing_load_func=lambda **_kwargs: None)
-    with pytest.raises(CheckpointError, match=r"'encoder/bias' has shape \[3\]"):
+    with pytest.raises(CheckpointError, match=r"'encoder/bias' has the shape \[20\] in the model, but \[3\]"):
         load(trained, RENAMED, custom_missing_load_func=lambda **_kwargs: numpy.zeros(3))
 
 
-def test_other_shape(trained):
+def test_other_shapes(trained):
     with pytest.raises(CheckpointError) as error:
-        load(trained, {**SHAPES, "output/W": (20, 6)})
+        load(trained, {**SHAPES, "output/W": (20, 6), "encoder/b": (21,)})
     assert str(error.value) == (
-        f"checkpoint {trained!r}: 'output/W' has shape [20, 5].\n"
-        "  The parameter 'output/W' has [20, 6]. Was the network changed? A new 'model' begins anew;\n"
-        "  'preload_from_files' with 'ignore_params' takes the other parameters of a file."
+        f"checkpoint {trained!r}: 2 parameters of the model with another shape than in the file:\n"
+        "  'encoder/b' has the shape [21] in the model, but [20] in the file\n"
+        "  'output/W' has the shape [20, 6] in the model, but [20, 5] in the file\n"
+        "  Was the network changed? A new 'model' begins anew.\n"
+        "  In 'preload_from_files', this takes the other parameters of a file:\n"
+        "  'ignore_params': ['encoder/b', 'output/W']"
     )
+    with pytest.raises(CheckpointError, match=r"(?s)are not in it: 'new'.*Beside that, 1 parameter .*'output/W' has"):
+        load(trained, {**SHAPES, "output/W": (20, 6), "new": (1,)})
 
 
 def test_groups_of_names(trained):

@@ -203,6 +203,16 @@ def test_what_is_not_finite_is_named(tmp_path):
     assert "net.001.index" not in os.listdir(tmp_path)
 
 
+def test_the_check_looks_at_files_to_preload(trained, tmp_path, caplog):
+    preload = {"old": {"filename": str(trained / "net.002"), "init_for_train": True}}
+    options = {"task": "check", "preload_from_files": preload}
+    tasks.check(config(tmp_path, **options))
+    with pytest.raises(ConfigError, match="found 1 error"):
+        tasks.check(config(tmp_path, **options, get_model=lambda **_: small_model.Model(hidden=5)))
+    assert "8 parameters of the model with another shape" in caplog.text
+    assert "'ignore_params': ['conv.filter', " in caplog.text
+
+
 def test_models_that_do_not_fit(trained, tmp_path):
     with pytest.raises(CheckpointError, match=r"'conv.filter'.* has the shape \[3, 9, 5\] in the model, but \[3"):
         tasks.evaluate(config(trained, task="eval", get_model=lambda **_: small_model.Model(hidden=5)))

@@ -13,6 +13,7 @@ from returnn.config import Config, set_global_config
 from returnn.datasets.util.vocabulary import SentencePieces, Vocabulary
 from returnn.log import log
 from returnn.tensor import Dim, batch_dim
+from returnn.tf.checkpoint.average import write_checkpoint
 from returnn.tf.inspection.config_check import check_config
 from returnn.tf.inspection.loop_ends import end_warnings
 from returnn.tf.inspection.report import inspect_network
@@ -1023,3 +1024,39 @@ def test_expressions_that_are_not_run(expression, text):
     errors = check_config(Config(config)).errors
     assert len(errors) == (text is not None)
     assert not text or text in errors[0]
+
+
+def preloading(folder, **options):
+    """:return: errors of a config that begins with parameters of a file"""
+    file = {"filename": str(folder / "net.001"), "init_for_train": True, **options}
+    more = {"model": str(folder / "net"), "preload_from_files": {"old": file}, "check_data": False}
+    return check_config(Config(config_of_preloading(**more))).errors
+
+
+def config_of_preloading(**more):
+    network = {
+        "hidden": {"class": "linear", "activation": "tanh", "n_out": 4, "from": "data"},
+        "scale": {"class": "variable", "shape": [4], "non_critical_for_restore": True},
+        "scaled": {"class": "combine", "kind": "mul", "from": ["hidden", "scale"]},
+        "output": {"class": "softmax", "from": "scaled", "target": "classes", "loss": "ce"},
+    }
+    return options(network=network, **more)
+
+
+def test_files_to_preload_are_there_and_fit(tmp_path):
+    (error,) = preloading(tmp_path)
+    assert error.startswith(f"option 'preload_from_files': 'old': checkpoint '{tmp_path}/net.001' does not exist.")
+    values = {"hidden/W": (9, 4), "hidden/b": (4,), "output/W": (4, 3), "output/b": (3,)}
+    write_checkpoint({name: numpy.ones(shape, "float32") for name, shape in values.items()}, str(tmp_path / "net.001"))
+    assert preloading(tmp_path, filename=str(tmp_path / "net.001")) == []  # a training that goes on does not load it
+    (tmp_path / "old").mkdir()
+    for file in tmp_path.glob("net.001.*"):
+        file.rename(tmp_path / "old" / file.name)
+    file = str(tmp_path / "old" / "net.001")
+    (error,) = preloading(tmp_path, filename=file)
+    assert "'output/W' has the shape [4, 2] in the model, but [4, 3] in the file" in error
+    assert error.endswith("'ignore_params': ['output/W', 'output/b']")
+    assert preloading(tmp_path, filename=file, ignore_params=["output/W", "output/b"]) == []
+    (error,) = preloading(tmp_path, filename=file, var_name_mapping={"output/W": "out/W"})
+    assert "1 of 5 parameters are not in it: 'out/W'." in error
+    assert "'output/b' has the shape" in error
