@@ -1,3 +1,7 @@
+import re
+from pathlib import Path
+
+import numpy
 import pytest
 
 from returnn.config.preloaded_file import preloaded_files
@@ -17,6 +21,40 @@ def test_when_a_file_is_loaded(init_for_train, begins, continues, search):
     assert file.is_needed(is_training=True, has_own_checkpoint=False) is begins
     assert file.is_needed(is_training=True, has_own_checkpoint=True) is continues
     assert file.is_needed(is_training=False, has_own_checkpoint=True) is search
+
+
+@pytest.fixture(scope="module")
+def with_new_labels():
+    """:return: what the code of the docs defines"""
+    page = (Path(__file__).resolve().parents[3] / "docs" / "running.md").read_text(encoding="utf8")
+    (code,) = (
+        block for block in re.findall(r"```python\n(.*?)```", page, flags=re.DOTALL) if "with_new_labels" in block
+    )
+    namespace = {}
+    exec(compile(code, "docs/running.md", "exec", dont_inherit=True), namespace)
+    return namespace
+
+
+def test_rows_of_old_labels_of_a_vocabulary_that_has_grown(with_new_labels, tmp_path):
+    old_shapes = {"source/W": (3, 2), "output/rec/prob/W": (2, 3), "output/rec/prob/b": (3,), "encoder/W": (2,)}
+    new_shapes = {"source/W": (5, 2), "output/rec/prob/W": (2, 5), "output/rec/prob/b": (5,), "encoder/W": (2,)}
+    more = "output/rec/embedded/W"
+    with opened({**old_shapes, more: (3, 4)}) as model:
+        model.fill(2.0)
+        file = model.save(tmp_path / "net.020", 2.0)
+    option = with_new_labels["preload_from_files"]
+    with opened({**new_shapes, more: (5, 4)}) as model:
+        model.fill(-1.0)
+        variables = list(model.variables.values())
+        files = preloaded_files({"base": {**option["base"], "filename": file}})
+        found = set_preloaded_values(files, variables, is_training=True, has_own_checkpoint=False)
+        run_custom_post_inits(variables, model.session)
+        assert len(found) == 5
+        for name, old_shape in {**old_shapes, more: (3, 4)}.items():
+            is_old = numpy.zeros(model.values()[name].shape, bool)
+            is_old[tuple(map(slice, old_shape))] = True
+            assert (model.values()[name][is_old] == 2.0).all()
+            assert (model.values()[name][~is_old] == 0.0).all()  # normal, with the deviation of the old ones
 
 
 def test_parameters_of_several_models(tmp_path):
