@@ -9,7 +9,7 @@ import importlib
 from collections.abc import Mapping
 from typing import Any
 
-from returnn.compat.module_names import install_old_submodules, install_old_top_level_modules
+from returnn.compat.module_names import install_gone_names, install_old_submodules, install_old_top_level_modules
 from returnn.compat.tensorflow_names import install_old_tensorflow_names
 from returnn.util.python.completion import when_complete
 from returnn.util.python.user_code import register_for_user_code
@@ -18,6 +18,7 @@ from returnn.util.python.user_code import register_for_user_code
 def install() -> None:
     """Is called once, by `import returnn`."""
     install_old_submodules()
+    install_gone_names()
     register_for_user_code(_prepare, _names_in_expressions)
     when_complete("returnn.tensor", _complete_tensor_classes)
     when_complete("returnn.tf.layers.options.past", _install_old_net_dicts)

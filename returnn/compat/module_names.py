@@ -7,12 +7,16 @@ with the module of today, the very same object.
 
 from __future__ import annotations
 
+import functools
 import importlib
 import importlib.abc
 import importlib.machinery
 import sys
 from collections.abc import Sequence
 from types import ModuleType
+from typing import Any
+
+from returnn.util.python.completion import when_complete
 
 OLD_MODULE_NAMES = {
     "BundleFile": "returnn.datasets.bundle_file",
@@ -65,6 +69,10 @@ OLD_MODULE_NAMES = {
     "rnn": "returnn.__main__",
 }
 
+_BATCHES_OF_OPTIONS = (
+    "it was for the option 'torch_batching'; batches are as 'batch_size', 'max_seqs', 'min_seq_length', "
+    "'max_seq_length' and 'chunking' say, and 'batching' or 'seq_ordering' say in which order"
+)
 _OF_THEANO = "it belonged to Theano, which is not used here"
 _GONE_MODULES = {  # what old scripts import, and nobody has any more -> why, or what to use
     "ActivationFunctions": f"{_OF_THEANO}; returnn.tf.util.basic has 'get_activation_function'",
@@ -72,6 +80,25 @@ _GONE_MODULES = {  # what old scripts import, and nobody has any more -> why, or
     "TFNetworkNeuralTransducer": (
         "its layer class 'neural_transducer' is not there: a 'rec' with 'masked_computation' and 'unmask' in its "
         "subnetwork is a transducer"
+    ),
+    "returnn.torch.data.returnn_dataset_wrapper": _BATCHES_OF_OPTIONS,
+    "returnn.torch.util.debug_inf_nan": (
+        "a training stops where loss or gradients are not finite, and says which module was the first"
+    ),
+}
+
+
+_MOVED_MODULES = {  # those of PyTorch -> where it is now
+    "returnn.torch.context": "returnn.frontend.run_ctx",
+    "returnn.torch.util.gradient_checkpoint": "returnn.torch.frontend.gradient_checkpoint",
+}
+_GONE_NAMES = {  # of modules that are there -> why
+    "returnn.torch.data.pipeline": dict.fromkeys(
+        (
+            *("BatchingIterDataPipe", "ChunkingIterDataPipe", "LenFilterDataPipe", "ShufflingDataPipe"),
+            *("collate_batch", "create_data_loader_from_batches", "get_batching_iterable_dataset_from_config"),
+        ),
+        _BATCHES_OF_OPTIONS,
     ),
 }
 
@@ -105,9 +132,10 @@ class _OldNamesFinder(importlib.abc.MetaPathFinder):
         if not fullname.startswith(self.prefix):
             return None
         old_name = fullname.removeprefix(self.prefix)
-        if old_name in _GONE_MODULES:
-            raise ModuleNotFoundError(f"there is no module {fullname!r}: {_GONE_MODULES[old_name]}.", name=fullname)
-        name = OLD_MODULE_NAMES.get(old_name)
+        reason = _GONE_MODULES.get(old_name) or _GONE_MODULES.get(fullname)
+        if reason is not None:
+            raise ModuleNotFoundError(f"there is no module {fullname!r}: {reason}.", name=fullname)
+        name = OLD_MODULE_NAMES.get(old_name) or _MOVED_MODULES.get(fullname)
         return importlib.machinery.ModuleSpec(fullname, _SameModuleLoader(name)) if name else None
 
 
@@ -136,6 +164,21 @@ def install_old_submodules() -> None:
 def install_old_top_level_modules() -> None:
     """From now on, `import TFUtil` works."""
     _install("")
+
+
+def install_gone_names() -> None:
+    """From now on, `from returnn.torch.data.pipeline import ChunkingIterDataPipe` says what there is instead."""
+    for module in _GONE_NAMES:
+        when_complete(module, functools.partial(_explain_gone_names, module))
+
+
+def _explain_gone_names(module: str) -> None:
+    def explain(name: str) -> Any:
+        if name in _GONE_NAMES[module]:
+            raise ImportError(f"there is no {name!r} in {module}: {_GONE_NAMES[module][name]}.", name=module)
+        raise AttributeError(f"module {module!r} has no attribute {name!r}")
+
+    vars(sys.modules[module])["__getattr__"] = explain
 
 
 def _install(prefix: str) -> None:

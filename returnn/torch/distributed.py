@@ -18,7 +18,7 @@ from torch.distributed.algorithms.model_averaging.utils import average_parameter
 from torch.nn.parallel import DistributedDataParallel
 
 import returnn.frontend as rf
-from returnn.config import Config
+from returnn.config import Config, get_global_config
 from returnn.datasets.core.dataset_order import RANDOM_SEED_OFFSET_ENV_VAR
 from returnn.engine.run.processes import Processes
 from returnn.engine.run.worker_options import TorchWorkerOptions
@@ -253,3 +253,39 @@ def init_workers(config: Config, device: torch.device) -> TorchWorkers | None:
         _workers = TorchWorkers(place, options, device)
     _workers.options = options
     return _workers
+
+
+class DistributedContext:
+    """Which of the processes this one is, for code of a config that has to know."""
+
+    def __init__(self, place: ProcessPlace) -> None:
+        """:param place: of this process"""
+        self._place = place
+
+    def rank(self) -> int:
+        """:return: number of this process, from 0 on"""
+        return self._place.rank
+
+    def size(self) -> int:
+        """:return: number of processes"""
+        return self._place.size
+
+    def local_rank(self) -> int:
+        """:return: number of this process on its machine"""
+        return self._place.local_rank
+
+    def local_size(self) -> int:
+        """:return: number of processes on this machine"""
+        return self._place.local_size
+
+
+def get_ctx(config: Config | None = None) -> DistributedContext | None:
+    """
+    :param config: default: the global one
+    :return: None if the config does not have `torch_distributed`, or no launcher has started several processes
+    """
+    config = config or get_global_config(raise_exception=False)
+    place = find_place()
+    if config is None or config.options.torch_distributed is None or place is None:
+        return None
+    return DistributedContext(place)

@@ -57,11 +57,22 @@ def test_other_modules_are_still_missing():
     ("EngineUtil", "it belonged to Theano, which is not used here; 'returnn.tf.engine.Engine' runs the tasks"),
     ("ActivationFunctions", "returnn.tf.util.basic has 'get_activation_function'"),
     ("returnn.TFNetworkNeuralTransducer", "a 'rec' with 'masked_computation' and 'unmask'"),
+    ("returnn.torch.data.returnn_dataset_wrapper", "batches are as 'batch_size', 'max_seqs', .* say"),
+    ("returnn.torch.util.debug_inf_nan", "a training stops where loss or gradients are not finite"),
 ])  # fmt: skip
 def test_modules_that_nobody_has_any_more_say_so(name, reason):
     install_old_top_level_modules()
     with pytest.raises(ModuleNotFoundError, match=f"there is no module '{name}': .*{reason}"):
         importlib.import_module(name)
+
+
+def test_names_that_a_module_has_not_any_more_say_so(load_text):
+    module = importlib.import_module("returnn.torch.data.pipeline")
+    text = "#!rnn.py\nfrom returnn.torch.data.pipeline import ChunkingIterDataPipe\n"
+    with pytest.raises(Exception, match=r"no 'ChunkingIterDataPipe' in returnn.torch.data.pipeline: .*'chunking'"):
+        load_text(text)
+    assert not hasattr(module, "ChunkingIter")
+    assert module.WorkerFeeder
 
 
 def test_old_scripts_import_rnn():
@@ -118,6 +129,12 @@ from returnn.tf.layers.basic import ConvLayer, LinearLayer, SubnetworkLayer
 from returnn.util.basic import NotSpecified, NumbersDict, hms, get_login_username, init_thread_join_hack
 from returnn.util.pprint import pprint
 from returnn.util import BehaviorVersion
+from returnn.torch.context import RunCtx, get_run_ctx
+from returnn.torch.data.extern_data import extern_data_template_from_config_opts, raw_dict_to_extern_data
+from returnn.torch.distributed import get_ctx
+from returnn.torch.frontend.bridge import rf_module_to_pt_module, wrapped_module_to_rf_module
+from returnn.torch.util.gradient_checkpoint import gradient_checkpoint_scope
+from returnn.torch.util.scaled_gradient import scaled_gradient, scaled_gradient_ext
 """
 
 

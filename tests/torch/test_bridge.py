@@ -2,7 +2,11 @@ import torch
 
 import returnn.frontend as rf
 from returnn.tensor import Dim
-from returnn.torch.frontend.bridge import pt_module_to_rf_module, rf_module_to_pt_module
+from returnn.torch.frontend.bridge import (
+    pt_module_to_rf_module,
+    rf_module_to_pt_module,
+    wrapped_module_to_rf_module,
+)
 
 
 def test_modules_of_both_kinds_have_the_same_parameters():
@@ -15,6 +19,7 @@ def test_modules_of_both_kinds_have_the_same_parameters():
     assert list(names) == [name for name, _ in model.named_parameters()]
     assert all(names[name] is param.raw_tensor for name, param in model.named_parameters())
     assert pt_module_to_rf_module(module) is model
+    assert wrapped_module_to_rf_module(module) is wrapped_module_to_rf_module(model) is model
     x = rf.ones([dim])
     assert torch.equal(module.one(x).raw_tensor, shared(x).raw_tensor)
     other = pt_module_to_rf_module(torch.nn.Sequential(torch.nn.Linear(3, 2)))

@@ -7,9 +7,27 @@ from typing import Any
 
 import torch
 
+import returnn.frontend as rf
 from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY
+from returnn.datasets.util.data_description import template_of_description
 from returnn.tensor import Tensor, TensorDict, batch_dim
 from returnn.torch.data.tensor_utils import numpy_to_torch
+
+
+def extern_data_template_from_config_opts(descriptions: TensorDict | Mapping[str, Any]) -> TensorDict:
+    """
+    :param descriptions: the option `extern_data` of a config
+    :return: templates by key
+    """
+    if isinstance(descriptions, TensorDict):
+        descriptions = descriptions.data
+    dtype = rf.get_default_float_dtype()
+    return TensorDict(
+        {
+            key: template_of_description(key, description, is_input=key == "data", float_dtype=dtype)
+            for key, description in descriptions.items()
+        }
+    )
 
 
 def raw_dict_to_extern_data(

@@ -18,6 +18,7 @@ from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker
 from returnn.engine.run.batch_feeder import go_behind, position_of
 from returnn.engine.training_position import BatchPosition, PositionError, TrainingPosition
 from returnn.util.errors import ConfigError, UserError, check_known
+from returnn.util.python.completion import announce_complete
 
 _OPTIONS = (
     *("num_workers", "prefetch_factor", "multiprocessing_context", "timeout", "pin_memory"),
@@ -122,3 +123,6 @@ class _Batches(torch.utils.data.IterableDataset):
             if made is not None:
                 yield replace(made, position=position_of(self._batches))
             index += 1
+
+
+announce_complete(__name__)

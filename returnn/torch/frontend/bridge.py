@@ -70,9 +70,22 @@ def pt_module_to_rf_module(pt_module: torch.nn.Module) -> rf.Module:
     return pt_module.rf_module if isinstance(pt_module, RFModuleAsPTModule) else PTModuleAsRFModule(pt_module)
 
 
+def wrapped_module_to_rf_module(module: torch.nn.Module | rf.Module) -> rf.Module:
+    """
+    :param module: what one of these functions has returned
+    :return: the same as module of the frontend
+    """
+    return module if isinstance(module, rf.Module) else pt_module_to_rf_module(module)
+
+
 def _as_parameter(raw: torch.nn.Parameter) -> rf.Parameter:
     dims = [rf.Dim(size, name=f"axis{i}") for i, size in enumerate(raw.shape)]
     return rf.Parameter(dims, str(raw.dtype).removeprefix("torch."), trainable=raw.requires_grad, raw_tensor=raw)
 
 
-__all__ = ["RFModuleAsPTModule", "pt_module_to_rf_module", "rf_module_to_pt_module"]
+__all__ = [
+    "RFModuleAsPTModule",
+    "pt_module_to_rf_module",
+    "rf_module_to_pt_module",
+    "wrapped_module_to_rf_module",
+]
