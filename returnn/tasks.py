@@ -90,7 +90,7 @@ TASKS = {
         Task("hpx", "the same as forward", f"{_ENGINE_TASKS}:forward", f"{_MODEL_TASKS}:forward"),
         Task(
             "compute_priors",
-            "averages the output on training data; writes it",
+            "averages the output over `analyze_dataset`, the training data; writes the log of it to `output_file`",
             f"{_ENGINE_TASKS}:compute_priors",
             f"{_MODEL_TASKS}:compute_priors",
         ),

@@ -16,7 +16,8 @@ from returnn.util.backend_engine import BackendEngine
 ROOT = Path(__file__).resolve().parent.parent
 PAGES = [
     "concepts/beams", "concepts/dims", "concepts/loops", "models_in_python", "net_dict_frontend", "running",
-    "tutorial/decoding", "tutorial/finding_errors", "tutorial/first_model", "tutorial/your_own_data",
+    "tutorial/alignments", "tutorial/decoding", "tutorial/finding_errors", "tutorial/first_model",
+    "tutorial/your_own_data",
 ]  # fmt: skip
 ELSEWHERE = {"layers", "python", "architecture"}  # they have tests of their own, or, the last one, a sketch
 

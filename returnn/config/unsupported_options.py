@@ -16,7 +16,7 @@ _PACKED = "sequences are padded, not packed"
 UNSUPPORTED: Mapping[str, str] = {
     "tf_distributed": "'distributed_tf' is the option",
     "share_batches": "a training runs on one device",
-    "ctc_prior_file": "a layer has to subtract the prior, in the net dict",
+    "ctc_prior_file": "a layer has to subtract the prior, in the net dict: docs/tutorial/alignments.md",
     "combine_labels": "labels cannot be merged; a layer has to do that, in the net dict",
     "train_in_eval": "evaluation does not change parameters; put that data into 'train', with 'CombinedDataset'",
     "eval_learning_rate": "it goes with 'train_in_eval'; evaluation does not change parameters",

@@ -77,9 +77,9 @@ class ForwardOptions(OptionTable):
     forward_override_hdf_output = boolean(False, "A file that exists already is replaced.")
     output_file = filename(
         None,
-        "Where outputs are written, as HDF; and averages, as text. In HDF, sequences are in the order of the "
-        "batches, sorted by length unless the data set has a `seq_ordering`: `seqTags` says which one is "
-        "where.",
+        "Where outputs are written, as HDF; and averages, as text: for priors the log of each, one per line. "
+        "In HDF, sequences are in the order of the batches, sorted by length unless the data set has a "
+        "`seq_ordering`: `seqTags` says which one is where.",
     )
 
 

@@ -148,7 +148,7 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
 
     A sequence without a path, as its labels need more frames, has the score -inf, and its output is no alignment: some
     class in each frame, mostly 0. Tasks say how many these are, and name one. Who trains on the alignments has to leave
-    them out, see the page on alignments.
+    them out, as docs/tutorial/alignments.md does.
     """
 
     layer_class = "forced_align"
