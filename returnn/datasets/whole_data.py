@@ -2,7 +2,8 @@
 Descriptions of data sets whose epochs have all of the data.
 
 A training takes a part of it in each epoch, by the options `partition_epoch`, `epoch_wise_filter` and `multi_epoch`.
-What is no training, such as decoding or the mean over the data, is about all of it.
+What is no training, such as decoding or the mean over the data, is about all of it. Whether its audio is changed by
+chance, as that of a training, can be asked.
 """
 
 from __future__ import annotations
@@ -16,6 +17,7 @@ from returnn.datasets.core.dataset_files import FilesOfDataset, given_options, p
 # With these, the first epoch has everything, once. `repeat_epoch` is not among them: it gives data more weight.
 _WHOLE = {"partition_epoch": 1, "partitionEpoch": 1, "epoch_wise_filter": None, "multi_epoch": 1}
 _PARTS = ("partition_epoch", "partitionEpoch")
+_AUGMENTATIONS = ("random_permute", "random_permute_audio")
 _INNER = "dataset"  # option of wrappers, which may be a function as well
 
 
@@ -45,6 +47,13 @@ def parts_of(data: Any) -> int:
 def is_filtered_by_epoch(data: Any) -> bool:
     """:return: whether some epochs leave out sequences of a data set, or of its description"""
     return bool(_options_of(data).get("epoch_wise_filter")) or any(map(is_filtered_by_epoch, _inside(data)))
+
+
+def augmentation_of(data: Any) -> str | None:
+    """:return: the option by which audio of a data set, or of its description, is changed by chance, if it is"""
+    options = _options_of(data)
+    own = (key for key in _AUGMENTATIONS if options.get(key) not in (None, False))
+    return next((name for name in (*own, *map(augmentation_of, _inside(data))) if name is not None), None)
 
 
 def _in_option(value: Any) -> Any:

@@ -22,7 +22,7 @@ from returnn.datasets.core.registry import (
     known_dataset_classes,
 )
 from returnn.datasets.util.data_description import described_with, is_described
-from returnn.datasets.whole_data import parts_of, whole_data
+from returnn.datasets.whole_data import augmentation_of, parts_of, whole_data
 from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.util.errors import ConfigError
@@ -110,7 +110,14 @@ def make_dataset(
     """Like `load_dataset`, from any description."""
     what = f"to make the data set {options['name']!r}" if "name" in options else "to make a data set"
     with said_if_long(what, limit_s=config.options.data_wait_limit_s):
-        return _make_dataset(config, description, whole, cache_byte_size, options)
+        dataset = _make_dataset(config, description, whole, cache_byte_size, options)
+    if whole and (option := augmentation_of(dataset)) is not None:
+        log.print_warning(
+            f"data {dataset.name!r}: {option!r} changes the audio by chance, also here, where nothing is trained. "
+            "What is computed, as alignments, averages and scores, is about other audio, some of it of another length. "
+            f"For the recordings as they are, take the data without {option!r}."
+        )
+    return dataset
 
 
 def _make_dataset(

@@ -1,3 +1,5 @@
+import functools
+
 import numpy
 import pytest
 
@@ -15,6 +17,8 @@ from returnn.engine.data import (
 from returnn.engine.output_statistics import analyzed_dataset
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
+from returnn.util.system.warn_once import forget_shown
+from tests.datasets import corpus_cases
 
 LENGTHS = (3, 9, 5, 7, 1)
 DATA = {
@@ -69,6 +73,27 @@ def test_what_is_no_training_is_about_all_of_the_data(tmp_path, capsys):
         assert sorted(lengths(dataset)) == sorted(LENGTHS)
     warn_of_parts(config)
     assert "data 'dev': with 'partition_epoch' 2, each epoch is evaluated on another part" in capsys.readouterr().out
+
+
+def test_what_is_no_training_is_about_the_audio_as_it_is(tmp_path, capsys):
+    plain = corpus_cases.ogg_zip(tmp_path)
+    changed = {**plain, "audio": {**(plain.get("audio") or {}), "random_permute": {"rnd_zoom_switch": 0.0}}}
+    in_another = {"class": "MetaDataset", "datasets": {"a": changed}, "data_map": {"data": ("a", "data")}}
+    text = "'random_permute' changes the audio by chance, also here, where nothing is trained"
+    for data in (plain, changed, in_another, lambda: changed, "config:more"):
+        config = Config({"train": data, "dev": data, "more": changed, "forward_data": "train", "search_data": data})
+        load_dataset(config, "train")
+        load_dataset(config, "dev")
+        assert text not in capsys.readouterr().out
+        for load in (
+            functools.partial(load_task_dataset, config, "forward_data"),
+            functools.partial(load_task_dataset, config, "search_data"),
+            functools.partial(analyzed_dataset, config),
+            functools.partial(load_dataset, config, "dev", whole=True),
+        ):
+            forget_shown()
+            load()
+            assert (text in capsys.readouterr().out) == (data is not plain)
 
 
 @pytest.mark.parametrize("name", ["train", "dev"])
