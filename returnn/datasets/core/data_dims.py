@@ -31,6 +31,10 @@ def _convert(key: str, dim: DataDim, leave_dict_as_is: bool) -> Any:
 
 
 def _from_data_options(options: Mapping[str, Any]) -> tuple[int | None, int]:
-    if "shape" in options:
-        return options.get("dim"), len(options["shape"])
-    return options.get("dim"), 1 if options.get("sparse") else 2
+    """:return: dim and ndim; of features, the shape says how many there are, too"""
+    shape, labels = options.get("shape"), options.get("sparse_dim")
+    is_sparse = options.get("sparse", labels is not None)
+    dim = options.get("dim", getattr(labels, "size", labels))
+    if dim is None and shape and not is_sparse:
+        dim = shape[-1]
+    return dim, len(shape) if shape is not None else 1 if is_sparse else 2

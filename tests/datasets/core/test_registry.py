@@ -23,6 +23,7 @@ from returnn.datasets.core.registry import (
     known_dataset_classes,
 )
 from returnn.datasets.generating import DummyDataset, Task12AXDataset
+from returnn.tensor import Dim
 from returnn.util.errors import ConfigError
 from tests.datasets.cases import static, write_hdf
 
@@ -192,6 +193,11 @@ def test_seed_offset_gives_other_orders(monkeypatch):
         ({"data": [3, 1]}, {"data": (3, 1)}),
         ({"data": {"dim": 3, "sparse": True}}, {"data": (3, 1)}),
         ({"data": {"dim": 3, "shape": (None, None, 3)}}, {"data": (3, 3)}),
+        ({"data": {"shape": (None, 4)}}, {"data": (4, 2)}),
+        ({"data": {"shape": (None,)}}, {"data": (None, 1)}),
+        ({"data": {"dim": 3, "sparse": True, "shape": (None, 2)}}, {"data": (3, 2)}),
+        ({"data": {"sparse_dim": 5}}, {"data": (5, 1)}),
+        ({"data": {"sparse_dim": Dim(6, name="labels")}}, {"data": (6, 1)}),
     ],
 )
 def test_forms_of_dims(dims, expected):
