@@ -13,7 +13,11 @@ from returnn.util.errors import ConfigError
 
 
 class MapDatasetBase:
-    """To be derived in a config. `__getitem__` gives the data of one sequence, a dict from data key to array."""
+    """
+    To be derived in a config. `__getitem__` gives the data of one sequence, a dict from data key to array.
+
+    The data set is then `{"class": "MapDatasetWrapper", "map_dataset": MyData}`.
+    """
 
     def __init__(self, data_types: Mapping[str, Mapping[str, Any]] | None = None) -> None:
         """:param data_types: data key -> options as in `extern_data` (`dim`, `sparse`, `shape`, `dtype`)"""

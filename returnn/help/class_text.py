@@ -38,6 +38,7 @@ class Kind:
     title: str  # "data set"
     names: Callable[[], Iterable[str]]
     get_class: Callable[[str], Any]
+    is_derived_from: bool = False  # by users, who have to know where it is
 
     def listing(self, width: int) -> str:
         """:return: all names, each with the first sentence of its documentation"""
@@ -51,7 +52,9 @@ class Kind:
 
     def help_of(self, name: str, width: int) -> str:
         """:return: what the class is for, and its options"""
-        return class_text(f"{self.title} {name!r}", self.get_class(name), width)
+        cls = self.get_class(name)
+        of_module = f" of {cls.__module__}" if self.is_derived_from else ""
+        return class_text(f"{self.title} {name!r}{of_module}", cls, width)
 
 
 def class_text(

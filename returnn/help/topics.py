@@ -43,8 +43,10 @@ KINDS = {
     "torch_optimizers": Kind(
         "optimizer of PyTorch", lambda: sorted(torch_optimizers()), torch_optimizers().__getitem__
     ),
-    "datasets": Kind("data set", known_dataset_classes, get_dataset_class),
-    "vocabularies": Kind("vocabulary", lambda: sorted(_vocabularies()), lambda name: _vocabularies()[name]),
+    "datasets": Kind("data set", known_dataset_classes, get_dataset_class, is_derived_from=True),
+    "vocabularies": Kind(
+        "vocabulary", lambda: sorted(_vocabularies()), lambda name: _vocabularies()[name], is_derived_from=True
+    ),
     "audio_features": Kind("features", lambda: ["ExtractAudioFeatures"], lambda name: ExtractAudioFeatures),
     "learning_rate_controls": Kind("learning rate control", learning_rate_control_names, learning_rate_control_type),
 }

@@ -1,3 +1,4 @@
+import importlib
 import inspect
 import re
 import subprocess
@@ -9,6 +10,7 @@ import pytest
 import returnn
 from returnn.config.options import OPTIONS
 from returnn.config.unsupported_options import NEEDLESS, UNSUPPORTED
+from returnn.datasets import basic, generating
 from returnn.datasets.core.seq_order import KNOWN_SEQ_ORDERINGS
 from returnn.datasets.util.text_post_process import _FACTORIES, _FUNCTIONS
 from returnn.help.class_text import first_sentence, public_options
@@ -173,8 +175,16 @@ def test_descriptions_of_axes():
 )
 def test_classes(name, part):
     text = help_text(name, width=110)
-    assert f"{name!r}\n" in text
+    assert re.search(rf"{name!r}( of returnn\.datasets\.[\w.]+)?\n", text)
     assert f"\n{part} " in text
+
+
+def test_what_a_class_of_data_of_ones_own_needs():
+    for name in ("GeneratingDataset", "MapDatasetBase", "Vocabulary"):
+        module = re.match(rf".* {name!r} of ([\w.]+)\n", help_text(name, width=110))[1]
+        assert hasattr(importlib.import_module(module), name)
+    assert ":return: its data: `DatasetSeq(seq_idx, " in help_text("generate_seq", width=110)
+    assert generating.DatasetSeq is basic.DatasetSeq
 
 
 @pytest.mark.parametrize("name", KINDS["vocabularies"].names())

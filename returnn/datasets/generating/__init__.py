@@ -9,6 +9,7 @@ from returnn.datasets.audio.librispeech import LibriSpeechCorpus
 from returnn.datasets.audio.ogg_zip import OggZipDataset
 from returnn.datasets.audio.timit import NltkTimitDataset, TimitDataset
 from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.dataset_seq import DatasetSeq
 from returnn.datasets.core.registry import init_dataset
 from returnn.datasets.generating.base import GeneratingDataset
 from returnn.datasets.generating.dummy import (
@@ -35,6 +36,7 @@ __all__ = [
     "BytePairEncoding",
     "CharacterTargets",
     "CopyTaskDataset",
+    "DatasetSeq",
     "DummyDataset",
     "DummyDatasetMultipleDataKeys",
     "DummyDatasetMultipleSequenceLength",

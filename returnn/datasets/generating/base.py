@@ -18,7 +18,9 @@ from returnn.util.numbers.numbers_dict import NumbersDict
 
 class GeneratingDataset(CachedDataset2):
     """
-    A derived class defines `generate_seq`, and takes its random numbers from `self.random`.
+    A derived class defines `generate_seq`, which gives a `DatasetSeq`, and takes its random numbers from `self.random`.
+
+    In the config, it is the value of "class": `{"class": MyDataset, "num_seqs": 1000}`.
 
     That is seeded for each sequence, from the epoch and the position of the sequence. So any sequence can be made at
     any time. Each (full) epoch has new sequences; with `fixed_random_seed`, they are always the same ones.
@@ -82,6 +84,7 @@ class GeneratingDataset(CachedDataset2):
     def generate_seq(self, seq_idx: int) -> DatasetSeq:
         """
         :param seq_idx: in the corpus
+        :return: its data: `DatasetSeq(seq_idx, {"data": array, ...})`, of `returnn.datasets`
         """
         raise self._unknown("how to generate a sequence")
 
