@@ -131,3 +131,12 @@ def test_check_goes_on_where_the_backend_cannot_compute_it(capsys):
     said = capsys.readouterr().out
     assert "not looked at whether it sees the labels" in said
     assert "not for this backend" in said
+
+
+@pytest.mark.parametrize("end", [0, 6])
+def test_check_warns_of_an_end_that_is_nowhere(end, capsys):
+    config = _config(_shifted_lstm)
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": list("_abcde$"), "eos_label": end}
+    config.set("extern_data", {"data": {"dims": [batch_dim, time_dim], "sparse_dim": labels_dim, "vocab": vocab}})
+    check_model(config)
+    assert ("'$' is the end, but no sequence ends with it" in capsys.readouterr().out) == (end == 6)
