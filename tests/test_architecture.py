@@ -34,6 +34,7 @@ LOOP_WITHOUT_GRAPH = tuple(
     f"returnn.tf.layers.{name}"
     for name in (
         "loop.blocks",
+        "loop.dims_of_frames",
         "loop.frame",
         "loop.graph",
         "loop.infer",

@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.util.errors import ConfigError
 
 
@@ -27,6 +27,13 @@ class ForAfterLoop:
     def __call__(self) -> int:
         """:return: what there is before the first frame"""
         return 0
+
+
+@dataclass(frozen=True)
+class GrowingInitial:
+    """The initial value, without entries, of a state that can have one more entry in each frame."""
+
+    grown: Dim | None = field(default=None, kw_only=True)  # the dim with the entry of the frame; all frames know it
 
 
 class LayerNeedsItself(ConfigError):

@@ -35,9 +35,11 @@ def with_whole_blocks(graph: LoopGraph, members: Mapping[str, str]) -> LoopGraph
 
 def _joined(path: str, group: list[LoopNode], members: Mapping[str, str]) -> LoopNode:
     edges = [Edge(edge.kind, members.get(edge.path, edge.path)) for node in group for edge in node.edges]
+    makers = [members.get(maker, maker) for node in group for maker in node.makers_of_dims]
     return replace(
         group[0],
         edges=tuple(dict.fromkeys(edge for edge in edges if edge != Edge("same", path))),
+        makers_of_dims=tuple(dict.fromkeys(maker for maker in makers if maker != path)),
         has_state=any(node.has_state for node in group),
         works_on_sequences=all(node.works_on_sequences for node in group),
         must_be_inside=next((node.must_be_inside for node in group if node.must_be_inside), ""),

@@ -24,6 +24,7 @@ class LoopNode:
     mask: str = ""  # by which it selects them: equal masks select the same frames
     restores_frames: bool = False  # the way back from there
     sees_frames: bool = False  # it differs from frame to frame, also if it uses nothing that does
+    makers_of_dims: tuple[str, ...] = ()  # layers which make a dim that it sees, with other lengths in each frame
     looks_ahead: bool = False  # it needs frames behind its own one, so it cannot be inside
     is_one_block: bool = False  # the layers inside of it are where it is
 

@@ -19,17 +19,17 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.step_state import GrowingInitial
 from returnn.tf.layers.values.ranges import frame_numbers, number_of_step
 
 
 @dataclass(frozen=True)
-class NoFrames:
+class NoFrames(GrowingInitial):
     """What there is before the first frame. After the loop, all frames are given to whom it concerns."""
 
     template: Tensor
     axis: Dim  # has size 0
     after_loop: Callable[[Tensor, Dim], None] | None = None  # function of the frames {..., T} and T
-    grown: Dim | None = None  # the same with the frame of the step
 
     def __call__(self) -> Tensor:
         """:return: [dims of template], without beam, as all hypotheses begin in the same way"""
@@ -66,7 +66,7 @@ def with_past(
     before.dyn_size_ext = step
     out_dim.dyn_size_ext = step + 1
     template = frame.copy_template()._insert_dim(before, len(frame.dims))
-    past = layer.previous_state(key, template, initial=NoFrames(template, before, after_loop, out_dim))
+    past = layer.previous_state(key, template, initial=NoFrames(template, before, after_loop, grown=out_dim))
     one = layer.new_dim("frame", 1, auto_generated=False)
     out, _ = rf.concat((past, before), (rf.expand_dim(frame, one), one), out_dim=out_dim, allow_broadcast=True)
     layer.new_state(key, rf.replace_dim(out, in_dim=out_dim, out_dim=before)[0])

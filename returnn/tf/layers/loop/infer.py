@@ -16,6 +16,7 @@ from returnn.frontend import backend_ctx, get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import ForAfterLoop, LayerNeedsItself, StateTemplate, UndefinedSource
+from returnn.tf.layers.loop.dims_of_frames import find_makers_of_dims, growing_dims
 from returnn.tf.layers.loop.frame import Edge, Frame
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
 from returnn.tf.layers.loop.inputs import LoopInputs, template_of_frame
@@ -116,8 +117,9 @@ def _check_end(inputs: LoopInputs, end: Tensor) -> None:
 
 def build_graph(inputs: LoopInputs, step: TimeStep, inferred: InferredLoop) -> LoopGraph:
     """:return: the layers as values, without what the frame is given"""
+    makers = find_makers_of_dims(inferred.layers, inputs.prefix, {inputs.time_dim, *growing_dims(inferred.states)})
     nodes = {
-        path: _node_of(path, layer, inferred, inputs)
+        path: replace(_node_of(path, layer, inferred, inputs), makers_of_dims=makers[path])
         for path, layer in inferred.layers.items()
         if not (path.startswith(("data", "prev:")) and layer.layer_class in ("source", None))
     }

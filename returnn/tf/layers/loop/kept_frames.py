@@ -15,6 +15,7 @@ from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.step_state import ForAfterLoop
 from returnn.tf.layers.loop.across_batches.kept_state import KeptInitial, is_word
 from returnn.tf.layers.loop.compile import CompiledLoop
+from returnn.tf.layers.loop.dims_of_frames import growing_dims
 from returnn.tf.layers.loop.final_state import KeptFrames, last_frame
 from returnn.tf.layers.loop.history import NoFrames
 from returnn.tf.layers.loop.prev_layer import hidden_state_names
@@ -75,17 +76,11 @@ def choose_kept(compiled: CompiledLoop) -> Kept:
             template = act.before if is_before else layer.output
             layers[path] = KeptLayer(path, layer, _template_to_keep(compiled, template), is_before)
     states = {path: _choose_states(compiled, path) for path in inside if inferred.states.get(path)}
-    growing = _growing_dims(compiled)
+    growing = growing_dims(inferred.states)
     if not compiled.inputs.has_known_length:
         for path, kept in layers.items():
             _check_same_size(compiled.inputs.prefix + path, kept.template, growing)
     return Kept(layers, {path: parts for path, parts in states.items() if parts}, growing)
-
-
-def _growing_dims(compiled: CompiledLoop) -> tuple[Dim, ...]:
-    """:return: the dims that have one more entry in each step"""
-    initial = [state.initial for states in compiled.inferred.states.values() for state in states.values()]
-    return tuple(dict.fromkeys(x.grown for x in initial if isinstance(x, NoFrames) and x.grown is not None))
 
 
 def _check_same_size(name: str, template: Tensor, growing: Sequence[Dim]) -> None:

@@ -14,6 +14,7 @@ from dataclasses import dataclass, field, replace
 from typing import Literal
 
 from returnn.tf.layers.loop.blocks import members_of_blocks, with_whole_blocks
+from returnn.tf.layers.loop.dims_of_frames import seeing_dims_of_frames
 from returnn.tf.layers.loop.frame import Edge
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
 from returnn.tf.layers.loop.selected_frames import mixing_frames
@@ -65,8 +66,8 @@ def make_plan(name: str, graph: LoopGraph, *, optimize: bool = True) -> LoopPlan
     graph = with_whole_blocks(graph, members)
     if optimize:
         placements = _placements(graph)
-        while mixing := mixing_frames(graph, placements):
-            graph = _kept_inside(graph, mixing)
+        while kept := mixing_frames(graph, placements) | seeing_dims_of_frames(graph, placements):
+            graph = _kept_inside(graph, kept)
             placements = _placements(graph)
     else:
         placements = _inside_where_possible(graph, "option optimize_move_layers_out=False")

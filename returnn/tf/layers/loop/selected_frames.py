@@ -16,12 +16,16 @@ from returnn.tf.layers.loop.graph import LoopGraph
 _ALL = ""  # stands for all frames of the loop, among names of masks
 
 
-class _Placed(Protocol):
+class Placed(Protocol):
+    """Of a layer that has its place."""
+
     @property
-    def place(self) -> str: ...
+    def place(self) -> str:
+        """Where it is."""
+        ...
 
 
-def mixing_frames(graph: LoopGraph, placements: Mapping[str, _Placed]) -> dict[str, str]:
+def mixing_frames(graph: LoopGraph, placements: Mapping[str, Placed]) -> dict[str, str]:
     """
     :param graph: the time step
     :param placements: of its layers

@@ -24,10 +24,13 @@ class AttentionBaseLayer(_ConcatInputLayer):
         super().__init__(**kwargs)
         self.base = base
         self.base_weights: Tensor | None = None
+        self._time_dim: Dim | None = None
 
     def time_dim(self) -> Dim:
-        """:return: T, the frames of the base"""
-        return self.base.output.get_time_dim_tag()
+        """:return: T, the frames of the base. In a loop, those that it has in a frame of the loop"""
+        if self._time_dim is None:
+            self._time_dim = self.same_as_in_frame("base", "T", lambda: [self.base.output.get_time_dim_tag()])[0]
+        return self._time_dim
 
     def weighted_sum(self, weights: Tensor) -> Tensor:
         """

@@ -70,7 +70,10 @@ class SeqLenMaskLayer(_ConcatInputLayer):
     def _lengths(self, axis: Dim) -> Tensor | None:
         """:return: [B]; None if all sequences are as long as there are frames in memory"""
         given = None if self.seq_len_source is None else self.seq_len_source.output
-        if given is not None and not given.have_time_axis() and given.dtype.startswith("int"):
+        if given is None:
+            dim = axis
+        elif given.dtype.startswith("int") and not self.dims_of(given, "T", option="seq_len_source", optional=True):
             return given
-        dim = axis if given is None else self.dim_of(given, "T", option="seq_len_source")
+        else:
+            dim = self.dim_of(given, "T", option="seq_len_source")
         return None if dim.size is not None else dim.get_size_tensor()

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from random import Random
 from typing import Any
 
@@ -31,21 +32,104 @@ FRAMES: dict[str, dict[str, Any]] = {
 }  # fmt: skip
 
 
-def _result(unit: dict[str, Any], *, move_out: bool) -> Result:
+def _result(unit: dict[str, Any], *, move_out: bool, fetched: Sequence[str] | None = None) -> Result:
+    """:return: all layers of a time step, or some, with the parameters, their gradients, ..."""
+    fetched = list(unit) if fetched is None else fetched
     net = Net(Random(1), 21)
     net.extern_data["data"] = {"dim": 6, "shape": (None, 6)}
     net.layers["enc"] = {"class": "linear", "from": "data", "n_out": 6, "activation": "tanh"}
     net.layers["mean"] = {"class": "reduce", "from": "enc", "axis": "T", "mode": "mean"}
-    frames = {name: {**layer, "is_output_layer": True} for name, layer in unit.items()}
+    net.layers["rest"] = {"class": "slice", "from": "enc", "axis": "T", "slice_start": 1}
+    net.layers["length"] = {"class": "length", "from": "enc"}
+    frames = {name: {**layer, **({"is_output_layer": True} if name in fetched else {})} for name, layer in unit.items()}
     net.layers["loop"] = {"class": "rec", "from": "data", "unit": frames, "optimize_move_layers_out": move_out}
     net.layers["output"] = {"class": "copy", "from": "loop"}
-    return run(net, [f"loop/{name}" for name in unit])
+    return run(net, [f"loop/{name}" for name in fetched])
 
 
 @pytest.mark.filterwarnings("ignore")  # names that TensorFlow deprecates are part of the language of configs
 def test_defaults_of_options_mean_dims_of_a_frame():
     unit = {**FRAMES, "output": {"class": "copy", "from": "sum"}}
     inside, outside = (_result(unit, move_out=move_out) for move_out in (False, True))
+    assert not inside.differences(outside)
+
+
+def _local_attention(**slice_options: Any) -> dict[str, Any]:
+    """:return: time step which attends to some frames of the data, from its own frame on"""
+    return {
+        "s": {"class": "rnn_cell", "unit": "lstm", "from": ["data:source", "prev:s"], "n_out": 6},
+        "first": {"class": "eval", "from": ":i", "eval": "tf.maximum(source(0) - 1, 0)"},
+        "number": {"class": "eval", "from": ":i", "eval": "source(0) % 3 + 1"},
+        "frames": {"class": "slice_nd", "from": "base:data:data", "start": "first", **slice_options},
+        "energy": {"class": "dot", "from": ["frames", "s"], "reduce": "F"},
+        "weights": {"class": "softmax_over_spatial", "from": "energy"},
+        "att": {"class": "generic_attention", "weights": "weights", "base": "frames"},
+        "output": {"class": "linear", "from": ["att", "s"], "n_out": 5, "activation": "tanh"},
+    }
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("size", [3, None, "number"])
+def test_attention_to_some_frames(size):
+    unit = _local_attention(size=size)
+    fetched = ["output", "att", "s", *(["frames", "energy", "weights"] if size == 3 else [])]
+    inside, outside = (_result(unit, move_out=move_out, fetched=fetched) for move_out in (False, True))
+    assert not inside.differences(outside)
+
+
+# A frame has no time dim there, all frames have the one of the loop.
+LENGTHS_OF_A_FRAME = {
+    "number": {"class": "eval", "from": "base:length", "eval": "tf.maximum(source(0) - 1, 1)"},
+    "lengths": {"class": "combine", "from": ["number", ":i"], "kind": "minimum"},
+    "scaled": {"class": "combine", "from": ["base:rest", "data:source"], "kind": "mul"},
+    "masked": {"class": "seq_len_mask", "from": "scaled", "seq_len_source": "lengths", "mask_value": 0.0},
+    "output": {"class": "reduce", "from": "masked", "axis": "T", "mode": "sum"},
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+def test_lengths_that_a_frame_has():
+    fetched = ["lengths", "output"]
+    inside, outside = (_result(LENGTHS_OF_A_FRAME, move_out=move_out, fetched=fetched) for move_out in (False, True))
+    assert not inside.differences(outside)
+
+
+# Layers inside which make a dim with another length in each frame: what they need, and what sees the dim.
+_SUM = {"class": "reduce", "mode": "sum", "axis": "T"}
+DIMS_OF_A_FRAME: dict[str, dict[str, Any]] = {
+    "number of frames of a loop": {
+        "length": {"class": "length", "from": "inner"},
+        "output": {"class": "combine", "kind": "add", "from": ["length", "base:length"]},
+    },
+    "sum over a loop": {"output": {**_SUM, "from": "inner"}},
+    "dim computed from it": {
+        "window": {"class": "slice", "axis": "T", "slice_start": 1, "from": "inner"},
+        "features": {"class": "linear", "n_out": 3, "activation": "tanh", "from": "window"},
+        "output": {**_SUM, "from": "features"},
+    },
+    "slice": {
+        "frames": {"class": "slice_nd", "from": "base:data:data", "start": ":i", "size": "number"},
+        "features": {"class": "linear", "n_out": 3, "activation": "tanh", "from": "frames"},
+        "output": {**_SUM, "from": "features"},
+    },
+}
+
+
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("layers", DIMS_OF_A_FRAME.values(), ids=DIMS_OF_A_FRAME)
+def test_dims_whose_length_is_made_in_each_frame(layers):
+    unit = {
+        "number": {"class": "eval", "from": ":i", "eval": "source(0) % 3 + 1"},
+        "inner": {
+            "class": "rec", "from": [], "max_seq_len": 5, "unit": {
+                "output": {"class": "combine", "kind": "add", "from": ["prev:output", "base:data:source"]},
+                "step": {"class": "copy", "from": ":i"},
+                "end": {"class": "compare", "from": ["step", "base:number"], "kind": "greater_equal"},
+            },
+        },
+        **layers,
+    }  # fmt: skip
+    inside, outside = (_result(unit, move_out=move_out, fetched=["output"]) for move_out in (False, True))
     assert not inside.differences(outside)
 
 
