@@ -95,3 +95,22 @@ def test_hypotheses_of_each_step_as_they_were():
     numpy.testing.assert_array_equal(again, labels)
     assert kept.shape == labels.shape
     assert (kept[:-1] != labels[:-1]).any()
+
+
+@pytest.mark.parametrize(("include_eos", "more"), [(False, 1), (True, 0)])
+def test_scores_behind_a_loop_of_known_length(include_eos, more):
+    choice = {"class": "choice", "beam_size": 1, "from": "data:source", "target": None, "initial_output": 0}
+    net_dict = {
+        "post": {"class": "softmax", "from": "data", "n_out": 5},
+        "s": {"class": "rec", "from": "post", "include_eos": include_eos, "unit": {"output": choice}},
+        "score": {"class": "choice_get_beam_scores", "from": "s", "is_output_layer": True},
+    }
+    with make_scope() as session:
+        network = make_network(net_dict, train_flag=False, eval_flag=True, search_flag=True)
+        fetch = [
+            network.layers["score"].output.placeholder,
+            network.layers["post"].output.copy_as_batch_major().placeholder,
+        ]
+        (scores, probs), _ = run_network(session, network, fetch, same_time=True)
+    longest = numpy.log(probs[0].max(axis=-1))
+    numpy.testing.assert_allclose(scores.ravel()[0], longest.sum() / (len(longest) + more), rtol=1e-5)

@@ -116,7 +116,8 @@ class ChoiceLayer(BaseChoiceLayer):
         :param random_sample_scale: if not 0, Gumbel noise is added, with this factor: then it is sampling
         :param length_normalization: scores of hypotheses that have ended grow with those that go on, so that they stay
             comparable by their mean. Behind the loop, the score of a hypothesis, also in n-best lists, is the mean over
-            its labels with the one of the end. Otherwise, it is the sum
+            its labels with the one of the end: the sum divided by the length + 1, also in a loop of known length; with
+            `include_eos` of the loop, by the length. Otherwise, it is the sum
         :param length_normalization_exponent: exponent of the length in that
         :param keep_beams: each hypothesis goes on, with the best of its labels
         :param source_beam_sizes: with several sources, so many of the best labels of each are combined. Default: as
