@@ -166,7 +166,7 @@ class LearningRateOptions(OptionTable):
         None,
         "The score that decides about best epochs and learning rates, such as 'dev_score_output', or 'dev_loss_ce' "
         "with PyTorch; of several, the first one that is there. By default the loss on 'dev'; with several losses, "
-        "that of the first one by name.",
+        "that of the layer 'output', or of one in it, else the first one by name.",
     )
     learning_rate_control_min_num_epochs_per_new_lr = integer(
         0, "The learning rate does not change for so many epochs after a change.", minimum=0
