@@ -182,6 +182,17 @@ def test_an_error_in_search_alone():
     ]
 
 
+def test_frames_of_a_loop_that_are_not_kept():
+    config = options()
+    config["network"]["loud"] = {"class": "copy", "from": "output/s", "only_on_search": True, "is_output_layer": True}
+    assert errors_of(**config) == [
+        "in search: layer 'output' (class 'rec'): the frames of 's' are not kept.\n"
+        "  Give that layer the option 'is_output_layer': True."
+    ]
+    config["network"]["output"]["unit"]["s"]["is_output_layer"] = True
+    assert errors_of(**config) == []
+
+
 def test_a_config_for_search_alone():
     config = options()
     del config["train"]

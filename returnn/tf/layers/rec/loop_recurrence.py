@@ -26,6 +26,7 @@ from returnn.tf.layers.loop.compile import CompiledLoop, compile_loop
 from returnn.tf.layers.loop.emit import EmittedLoop, emit
 from returnn.tf.layers.loop.final_state import KeptFrames, LayerBehindLoop, TemplateBehindLoop
 from returnn.tf.layers.loop.inputs import LoopInputs, reverse_frames
+from returnn.tf.layers.loop.kept_frames import choose_kept
 from returnn.tf.layers.rec.frames_of_loop import (
     check_limit,
     evaluate_limit,
@@ -245,11 +246,7 @@ class LoopRecurrence:
         if get_selected_backend() == "template" or emitted is None:
             return self._sub_layer_template(compiled, name)
         if name in compiled.plan.placements and not emitted.is_kept(name):
-            raise FramesNotKept(
-                f"{self.layer.where()}: the frames of {name!r} are not kept.\n"
-                f"  Give that layer the option 'is_output_layer': True.",
-                layer=None if emitted.inside is None else emitted.inside.layers.get(name),
-            )
+            raise self._not_kept(name, None if emitted.inside is None else emitted.inside.layers.get(name))
         unit = self.options.unit
         if name.partition("/")[0] not in unit:
             hint = nearest_hint(name, unit)
@@ -264,9 +261,18 @@ class LoopRecurrence:
             return layer
         return WrappedInternalLayer(name=name, network=layer.network, output=output, base_layer=layer)
 
+    def _not_kept(self, name: str, layer: LayerBase | None) -> FramesNotKept:
+        return FramesNotKept(
+            f"{self.layer.where()}: the frames of {name!r} are not kept.\n"
+            f"  Give that layer the option 'is_output_layer': True.",
+            layer=layer,
+        )
+
     def _sub_layer_template(self, compiled: CompiledLoop, name: str) -> LayerBase | None:
         if name not in compiled.inferred.layers:
             return None
+        if name in compiled.plan.at("inside") and name not in choose_kept(compiled).layers:
+            raise self._not_kept(name, compiled.inferred.layers[name])
         return TemplateBehindLoop(
             name=f"{self.layer.name}/{name}",
             network=self.layer.network,
