@@ -16,6 +16,7 @@ from returnn.tf.layers.core.floors.layer_axes import find_dims
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.layers.options.layer_errors import naming_option
+from returnn.tf.layers.options.time_dims_of_data import naming_time_dims, one_time_dim_warning, with_one_time_dim
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.not_specified import NotSpecified
 
@@ -42,8 +43,10 @@ def concat_sources(
         raise ConfigError(f"several sources are joined in their feature dim, but {', '.join(without)} has none.")
     loop_dims = {dim for layer in src_layers for dim in layer.network.get_all_rec_time_dims()}
     tensors = matched_by_size(tensors, apart=[*(x.feature_dim for x in tensors), *loop_dims])
+    tensors = with_one_time_dim(src_layers, tensors, loop_dims)
     pairs = [(x, x.feature_dim) for x in _with_dims_of_steps(tensors, loop_dims)]
-    result, dim = rf.concat(*pairs, allow_broadcast=allow_broadcast_all_sources is not False, out_dim=out_dim)
+    with naming_time_dims(src_layers[0].network, tensors):
+        result, dim = rf.concat(*pairs, allow_broadcast=allow_broadcast_all_sources is not False, out_dim=out_dim)
     return result.copy_with_roles(feature_dim=dim)
 
 
@@ -159,6 +162,7 @@ class _ConcatInputLayer(LayerBase):
 
     def _make_input_data(self) -> Tensor:
         in_dim = self._out_dim if self.keeps_feature_dim and self.in_dim is None else self.in_dim
+        self.warning = one_time_dim_warning(self) or self.warning
         data = joined_sources(
             self.sources,
             out_dim=in_dim if len(self.sources) > 1 else None,

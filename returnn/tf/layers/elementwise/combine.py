@@ -17,6 +17,7 @@ from returnn.tf.layers.core.option_values import value_like
 from returnn.tf.layers.core.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses, check_expression
 from returnn.tf.layers.elementwise.outer_product import feature_product_warning, outer_product_warning
 from returnn.tf.layers.options.broadcasting import with_common_dims
+from returnn.tf.layers.options.time_dims_of_data import naming_time_dims
 from returnn.tf.layers.user_code.counted_axes import counts_axes
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.behavior_version import BehaviorVersion
@@ -122,8 +123,9 @@ class CombineLayer(LayerBase):
             self.warning = outer_product_warning(self, sources)
         allow_broadcast = self.allow_broadcast_all_sources or self.sees_all_frames
         operation = rf.combine if kind in _KINDS else functools.partial(_combine_by_tensorflow, self)
-        for source in sources[1:]:
-            result = operation(result, kind, source, allow_broadcast_all_sources=allow_broadcast)
+        with naming_time_dims(self.network, sources):
+            for source in sources[1:]:
+                result = operation(result, kind, source, allow_broadcast_all_sources=allow_broadcast)
         return result / len(sources) if self.kind == "average" else result
 
     def _eval(self, sources: Sequence[Tensor]) -> Tensor:
@@ -211,9 +213,10 @@ class CompareLayer(LayerBase):
             operation = rf.compare
         elif self.kind in _LOGICAL_KINDS:
             operation = rf.combine
-        for a, b in itertools.pairwise(operands):
-            one = operation(a, self.kind, b, allow_broadcast_all_sources=allow_broadcast)
-            result = one if result is None else rf.combine_bc(result, "logical_and", one)
+        with naming_time_dims(self.network, operands):
+            for a, b in itertools.pairwise(operands):
+                one = operation(a, self.kind, b, allow_broadcast_all_sources=allow_broadcast)
+                result = one if result is None else rf.combine_bc(result, "logical_and", one)
         assert result is not None
         return result
 

@@ -7,6 +7,7 @@ from typing import Any
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.options.time_dims_of_data import hint_for_time_dims
 from returnn.util.not_specified import NotSpecified
 
 
@@ -24,10 +25,11 @@ def outer_product_warning(layer: LayerBase, operands: Sequence[Any]) -> str | No
     ]
     if not dims or set().union(*dims) in dims:
         return None
-    return (
+    text = (
         f"{layer.where()}: an outer product, as no source has all dims: {_shapes(tensors)}. "
         "If that is meant, say so by 'allow_broadcast_all_sources': True; since behavior_version 4, it is an error."
     )
+    return f"{text} {hint_for_time_dims(layer.network, tensors, loop_dims)}".rstrip()
 
 
 def feature_product_warning(layer: LayerBase, operands: Sequence[Any]) -> str | None:
