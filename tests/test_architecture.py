@@ -128,8 +128,8 @@ METHODS_OF_INTERFACES = {  # to become fewer
     "returnn.frontend._backend.Backend": 218,
     "returnn.datasets.core.dataset.Dataset": 74,
     "returnn.tf.layers.core.layer_base.LayerBase": 108,
-    "returnn.tf.network.network.TFNetwork": 110,
-    "returnn.tf.engine.engine.Engine": 71,
+    "returnn.tf.network.network.TFNetwork": 112,
+    "returnn.tf.engine.engine.Engine": 73,
 }
 INSTALLS_COMPAT = "returnn"  # `import returnn` makes old module names known
 

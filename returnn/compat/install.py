@@ -18,15 +18,11 @@ from returnn.util.python.user_code import register_for_user_code
 def install() -> None:
     """Is called once, by `import returnn`."""
     install_old_submodules()
+    install_old_top_level_modules()
     install_gone_names()
-    register_for_user_code(_prepare, _names_in_expressions)
+    register_for_user_code(install_old_tensorflow_names, _names_in_expressions)
     when_complete("returnn.tensor", _complete_tensor_classes)
     when_complete("returnn.tf.layers.options.past", _install_old_net_dicts)
-
-
-def _prepare() -> None:
-    install_old_top_level_modules()
-    install_old_tensorflow_names()
 
 
 def _complete_tensor_classes() -> None:

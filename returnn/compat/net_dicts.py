@@ -9,6 +9,7 @@ from returnn.util.errors import ConfigError
 _OWN_FUNCTION = "a function of the config in a layer 'eval', or a layer class of its own, computes it"
 
 _INSTEAD_OF_CLASS = {
+    "allophone_state_idx_parser": "'eval' with `//` and `%` splits an index; or a layer class of your own",
     "associative_lstm": "'rec' with another unit, as 'nativelstm2'",
     "downsample": "'pool', with 'pool_size' for the factor and 'mode' for the method",
     "fast_bw_factored": _OWN_FUNCTION,
@@ -16,6 +17,7 @@ _INSTEAD_OF_CLASS = {
     "hmm_factorization": _OWN_FUNCTION,
     "name_axis": "'reinterpret_data' with 'set_dim_tags' gives an axis a dim with another name",
     "neural_transducer": "a 'rec' with 'masked_computation' and 'unmask' in its subnetwork is a transducer",
+    "official_resnet": "'conv', 'batch_norm', 'activation', 'combine' (kind \"add\") and 'pool' are its blocks",
     "sampled_logits": "the loss 'sampling_loss' of a layer 'linear' takes the logits of some labels alone",
     "sampling": "'choice' takes labels; 'rand_int' and 'random' make random numbers",
     "self_attention_share_kv": "'linear' for keys and values, 'cum_concat', 'dot', 'softmax_over_spatial', 'dot'",

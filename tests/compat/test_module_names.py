@@ -1,5 +1,6 @@
 import importlib
 import importlib.util
+import os
 import subprocess
 import sys
 from pathlib import Path
@@ -30,6 +31,17 @@ def test_old_names_are_the_modules_of_today():
     assert importlib.import_module("Config.files") is importlib.import_module("returnn.config.files")
     assert module.__spec__ is spec
     assert module.__name__ == "returnn.config"
+
+
+def test_scripts_can_import_old_names(tmp_path):
+    (tmp_path / "Pretrain.py").write_text("mine = True\n", encoding="utf8")
+    root = Path(__file__).resolve().parent.parent.parent
+    for first in ("import returnn", "import rnn"):  # nothing else ran before
+        code = (
+            f"{first}; import TFUtil, Pretrain; from TFEngine import Engine; assert TFUtil.where_bc and Pretrain.mine"
+        )
+        env = {**os.environ, "PYTHONPATH": f"{tmp_path}{os.pathsep}{root}"}
+        subprocess.run([sys.executable, "-c", code], check=True, env=env)
 
 
 @pytest.mark.usefixtures("forget_modules")
@@ -107,7 +119,7 @@ from TFUtil import create_random_warp_flow_2d, dense_image_warp, dropout, dot, g
 from TFUtil import compute_sampled_logits, flatten_with_seq_len_mask, get_rnnt_linear_aligned_output, to_int32_64
 from TFNetwork import CannotHandleUndefinedSourcesException, TFNetwork, ExternData
 from TFNetworkLayer import LayerBase, _ConcatInputLayer, auto_register_layer_classes, register_layer_class
-from TFNetworkLayer import SelectSearchSourcesLayer
+from TFNetworkLayer import SelectSearchSourcesLayer, VariableLayer
 from TFCompat import v1 as tf_v1
 from Util import cmd
 from GeneratingDataset import OggZipDataset, SentencePieces

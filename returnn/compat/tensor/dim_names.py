@@ -100,6 +100,14 @@ class DimOldNames(Dim):
         """The expression that it was computed by, None if it was not computed."""
         return self.expression if self.is_derived() else None
 
+    def truediv_left(self, other: Self | int) -> Self:
+        """:return: old word for `div_left`"""
+        return self.div_left(other)
+
+    def truediv_right(self, other: Self | int) -> Self:
+        """:return: old word for `div_right`"""
+        return self.div_right(other)
+
     def derive_from(self, base: Self, *, set_derived_from_flag: bool = True) -> None:
         """
         Takes what is missing here (kind, lengths) from the dim that this one comes from.

@@ -125,6 +125,7 @@ def _init_by_old_forms(
         version=2 if version is None else version,
         **options,
     )
+    _check_dim(tensor, old.get("dim"))
     if old.get("size_placeholder"):
         tensor.size_placeholder = old["size_placeholder"]  # type: ignore[attr-defined]
     if old.get("auto_create_placeholders"):
@@ -186,6 +187,15 @@ def _check_no_contradiction(
             raise DimError(f"tensor {name!r}: the shape {tuple(shape)} does not fit the dims {list(dims)}.")
     if isinstance(batch_dim_axis, int) and not dims[batch_dim_axis].is_batch_dim():
         raise DimError(f"tensor {name!r}: batch_dim_axis is {batch_dim_axis}, but the dims are {list(dims)}.")
+
+
+def _check_dim(tensor: Tensor, dim: Any) -> None:
+    size = dim.size if isinstance(dim, Dim) else dim
+    if isinstance(size, int) and tensor.dim != size:
+        raise DimError(
+            f"option 'dim' is {size}, but {tensor} has no feature dim of this size.\n"
+            "  For labels: 'sparse': True. Otherwise 'shape' has the feature dim, too, such as (None, 40)."
+        )
 
 
 def _complete_shape(

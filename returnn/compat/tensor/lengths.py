@@ -19,17 +19,28 @@ if TYPE_CHECKING:
 class SizesByAxis(dict[int, Any]):
     """Raw lengths by axis, counted without the batch axis. What is set, the tensor gets; not so in a copy."""
 
-    def __init__(self, tensor: TensorOldLengths) -> None:
+    def __init__(self, sizes: Any = (), *, tensor: TensorOldLengths | None = None) -> None:
         """
+        :param sizes: as for a dict. TensorFlow makes another one for what a session computed
         :param tensor: whose lengths they are
         """
-        sizes = {tensor._count_without_batch(i): tensor._raw_lengths(i) for i in tensor.get_dynamic_axes()}
-        super().__init__({axis: size for axis, size in sizes.items() if size is not None})
+        super().__init__(sizes)
         self._tensor = tensor
 
+    @classmethod
+    def of_tensor(cls, tensor: TensorOldLengths) -> SizesByAxis:
+        """:return: the lengths that are known"""
+        sizes = {tensor._count_without_batch(i): tensor._raw_lengths(i) for i in tensor.get_dynamic_axes()}
+        return cls({axis: size for axis, size in sizes.items() if size is not None}, tensor=tensor)
+
     def __setitem__(self, axis: int, size: Any) -> None:
-        self._tensor.set_dynamic_size(self._tensor.get_batch_axis(axis), size)
+        if self._tensor is not None:
+            self._tensor.set_dynamic_size(self._tensor.get_batch_axis(axis), size)
         super().__setitem__(axis, size)
+
+    def as_dict(self) -> dict[int, Any]:
+        """:return: a copy"""
+        return dict(self)
 
     def update(self, *sizes: Any, **more: Any) -> None:
         """Sets several of them."""
@@ -76,7 +87,7 @@ class TensorOldLengths(TensorOldAxes):
     @property
     def size_placeholder(self) -> SizesByAxis:
         """Raw lengths by axis, counted without the batch axis, as far as they are known. What is set, the axis gets."""
-        return SizesByAxis(self)
+        return SizesByAxis.of_tensor(self)
 
     @size_placeholder.setter
     def size_placeholder(self, sizes: Mapping[int, Any] | None) -> None:

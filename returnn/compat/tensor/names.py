@@ -42,6 +42,11 @@ class TensorOldNames(TensorOldTemplates):
         return tuple(d for i, d in enumerate(self.dims) if self.sparse or i != self.feature_dim_axis)
 
     @property
+    def dim_tags_set(self) -> set[Dim]:
+        """Old word for `dims_set`."""
+        return self.dims_set
+
+    @property
     def shape(self) -> tuple[int | None, ...]:
         """Sizes without the batch axis."""
         return tuple(dim.size for i, dim in enumerate(self.dims) if i != self.batch_dim_axis)
@@ -50,6 +55,11 @@ class TensorOldNames(TensorOldTemplates):
     def shape_dense(self) -> tuple[int | None, ...]:
         """Sizes without the batch axis, as they were with an axis for the labels of sparse data."""
         return (*self.shape, self.dim) if self.sparse else self.shape
+
+    @property
+    def shape_sparse(self) -> tuple[int | None, ...]:
+        """Sizes without the batch axis and without the feature axis."""
+        return tuple(dim.size for dim in self.dim_tags_sparse if not dim.is_batch_dim())
 
     @property
     def batch_shape_dense(self) -> tuple[int | None, ...]:

@@ -15,6 +15,7 @@ def nd_indices(indices: tf.Tensor, batch_axis: int = 0, indices_batch_major: boo
     :return: (..., 2), for `tf.gather_nd`: index in the batch (at position `batch_axis`), and the given index
     """
     assert batch_axis in (0, 1), batch_axis
+    indices = tf.convert_to_tensor(indices)
     axis = 0 if indices_batch_major in (None, True) else 1
     shape = [1] * indices.shape.ndims
     shape[axis] = -1
@@ -103,6 +104,7 @@ def windowed_nd(
     :param stride: distance of the windows
     :return: (..., T', ..., window size, ...)
     """
+    source = tf.convert_to_tensor(source)
     if window_left is None:
         window_left = (window_size - 1) // 2 if window_right is None else window_size - 1 - window_right
     if padding == "same":

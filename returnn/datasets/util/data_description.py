@@ -219,16 +219,9 @@ def _check_options(where: str, options: Mapping[str, Any]) -> None:
 
 def _make_tensor(where: str, options: dict[str, Any]) -> Tensor:
     try:
-        tensor: Tensor = Tensor(**options)
+        return Tensor(**options)
     except UserError as exc:
         raise ConfigError(f"{where}: {exc}") from exc
-    dim = options.get("dim")
-    if isinstance(dim, int) and tensor.dim != dim:
-        raise ConfigError(
-            f"{where}: option 'dim' is {dim}, but {tensor} has no feature dim of this size.\n"
-            "  For labels: 'sparse': True. Otherwise 'shape' has the feature dim, too, such as (None, 40)."
-        )
-    return tensor
 
 
 def _make_vocab(where: str, options: dict[str, Any]) -> None:

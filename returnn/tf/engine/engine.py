@@ -226,6 +226,19 @@ class Engine(HasOptions, TrainingEngine):
         """
         self.network_of_epoch.change(net_desc)
 
+    def maybe_init_new_network(self, net_desc: NetDict | None = None) -> None:
+        """
+        Changes to another network, if it is one.
+
+        :param net_desc: default: that of the epoch
+        """
+        if self.need_init_new_network(net_desc):
+            self.init_new_network(net_desc)
+
+    def print_network_info(self) -> None:
+        """Prints the table of the layers into the log."""
+        self.network.print_network_info()
+
     # Model files.
 
     def save_model(self, filename: str | None = None) -> None:

@@ -27,7 +27,7 @@ def infer_template(layer: Layer) -> Tensor[Any]:
     :raises ReturnnConstructTemplateException: if the layer class finds something wrong
     """
     config = Config({"behavior_version": BehaviorVersion.get()})
-    network = TFNetwork(config=config, extern_data=ExternData(), only_template=True, train_flag=False, eval_flag=True)
+    network = TFNetwork(config=config, extern_data=ExternData(), only_template=True, train_flag=False, eval_flag=False)
     name = layer.name or "layer"
     with rf.backend_ctx("template"):
         try:

@@ -13,6 +13,7 @@ from dataclasses import dataclass, field
 from typing import Any
 
 import returnn.frontend as rf
+from returnn.engine.data import dataset_names, dataset_option
 from returnn.engine.report.compared_lengths import ComparedDims
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.inspection.found_layers import found_layers
@@ -206,6 +207,14 @@ class TemplateNetwork(TFNetwork):
             for name, desc in net_dict.items()
             if isinstance(desc, dict) and self.construction.is_wanted(name, desc)
         ]
+
+    def wants_loss(self, target: Any, loss_class: Any) -> bool:
+        """:return: see `Network.wants_loss`. Where nothing is trained or evaluated, data need not have targets"""
+        if not super().wants_loss(target, loss_class):
+            return False
+        config = self.get_config()
+        is_computed = dataset_option(config, "train") is not None or bool(dataset_names(config))
+        return is_computed or not self.unknown_targets(target)
 
     # Errors.
 

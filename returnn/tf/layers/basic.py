@@ -88,6 +88,7 @@ from returnn.tf.layers.values.length import LengthLayer
 from returnn.tf.layers.values.random_values import RandIntLayer, RandomLayer, RandomStateInitLayer
 from returnn.tf.layers.values.ranges import RangeFromLengthLayer, RangeInAxisLayer, RangeLayer
 from returnn.tf.layers.values.step_info import GlobalTrainStepLayer, TrainFlagLayer
+from returnn.tf.layers.values.variables import VariableLayer
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.tf.util.data import Data
 from returnn.util.not_specified import NotSpecified
@@ -212,6 +213,7 @@ __all__ = [
     "TripletLoss",
     "UnflattenBatchLayer",
     "UnflattenNdLayer",
+    "VariableLayer",
     "ViaLayerLoss",
     "WeightedSumLayer",
     "WindowLayer",

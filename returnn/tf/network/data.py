@@ -74,19 +74,29 @@ class NetworkData:
         :raises DataNotFound: if there is no such data
         """
         own, outermost = self.net.extern_data, self.root.net.extern_data
-        if key in own.data or key in ("seq_tag", "seq_idx"):
-            return
-        self.make_layer_that_registers(key)
-        if not own.has_data(key) and not outermost.has_data(key):
+        if not self._is_there(key):
+            self.make_layer_that_registers(key)
+        if not self._is_there(key):
             known = {*own.data, *outermost.data}
             raise DataNotFound(f"{where_it_is_needed(self.net)}there is no data {key!r}.\n  {nearest_hint(key, known)}")
+
+    def is_known(self, key: str) -> bool:
+        """:return: whether there is such data, or a layer that gives it when it is made"""
+        return self._is_there(key) or bool(self._layers_that_register(key))
+
+    def _is_there(self, key: str) -> bool:
+        own, outermost = self.net.extern_data, self.root.net.extern_data
+        return key in ("seq_tag", "seq_idx") or own.has_data(key) or outermost.has_data(key)
 
     def make_layer_that_registers(self, key: str) -> None:
         """Makes the layer whose option `register_as_extern_data` is this key, if there is no such data yet."""
         root = self.root.net
         if root.extern_data.has_data(key):
             return
-        for name, desc in root.layers_desc.items():
-            is_it = isinstance(desc, dict) and desc.get("register_as_extern_data") == key
-            if is_it and name not in root.layers and name not in root.construction.under_construction:
+        for name in self._layers_that_register(key):
+            if name not in root.layers and name not in root.construction.under_construction:
                 root.construct_layer(root.layers_desc, name)
+
+    def _layers_that_register(self, key: str) -> list[str]:
+        layers = self.root.net.layers_desc.items()
+        return [name for name, x in layers if isinstance(x, dict) and x.get("register_as_extern_data") == key]

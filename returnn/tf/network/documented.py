@@ -342,6 +342,10 @@ class DocumentedNetwork:
         """:return: all parameters, each once, in the order of the names of their layers"""
         return self.params.all()
 
+    def get_params_nested_dict(self) -> dict[str, dict[str, Any]]:
+        """:return: parameters, by layer and name; layers with others inside have those of all of them"""
+        return {name: dict(layer.params) for name, layer in sorted(self.layers.items()) if layer.params}
+
     def get_saveable_params_list(self) -> list[Any]:
         """:return: all variables that go into checkpoints"""
         return self.params.all_saved()
@@ -446,6 +450,10 @@ class DocumentedNetwork:
     def wants_loss(self, target: Any, loss_class: Any) -> bool:
         """:return: whether a layer with this loss and target has to compute it"""
         return self.losses.are_wanted(target, loss_class)
+
+    def unknown_targets(self, target: Any) -> list[str]:
+        """:return: keys of this option `target` which are neither data nor registered as such by a layer"""
+        return self.losses.unknown_targets(target)
 
     def get_losses_initialized(
         self, reduce_func: Callable[[Any], Any] | None = None, with_total: bool = False

@@ -59,8 +59,7 @@ class ExternData(TensorDict):
         self.default_input = default_input
         self.default_target = default_target
         self.extra_added_keys: set[str] = set()  # registered by layers
-        self.missing_targets: set[str] = set()  # which losses are left out for
-        self._placeholders_wanted = bool(data)
+        self._placeholders_wanted = False
         if data:
             self.register_from_dict(data)
 
@@ -77,8 +76,13 @@ class ExternData(TensorDict):
             self.data[key] = template_of_description(
                 key, description, is_input=key == self.default_input, float_dtype=get_default_float_dtype()
             )
+        self._placeholders_wanted = bool(self.data)
         if auto_create_placeholders:
             self.create_placeholders()
+
+    def register_data_from_dict(self, data: Mapping[str, Any], *, auto_create_placeholders: bool = False) -> None:
+        """Old word for `register_from_dict`."""
+        self.register_from_dict(data, auto_create_placeholders=auto_create_placeholders)
 
     def init_from_config(self, config: Any, auto_create_placeholders: bool = False, reset_batch: bool = True) -> None:
         """
@@ -121,6 +125,7 @@ class ExternData(TensorDict):
 
         :param with_targets: also for data which is not available for inference
         """
+        self._placeholders_wanted = False
         with tf1.name_scope(PLACEHOLDERS_SCOPE):
             for key, tensor in self.data.items():
                 if tensor.raw_tensor is None and (with_targets or tensor.available_for_inference):
@@ -129,11 +134,10 @@ class ExternData(TensorDict):
 
     def create_wanted_placeholders(self) -> None:
         """
-        Makes placeholders where the data was described when this object was made, and no value was given since. Scripts
-        which give values of their own do so before the first layer needs them.
+        Makes placeholders where data was described, and no value was given since. Scripts which give values of their
+        own do so before the first layer needs them.
         """
         if self._placeholders_wanted:
-            self._placeholders_wanted = False
             with outermost_graph():
                 self.create_placeholders()
 

@@ -11,25 +11,17 @@ from returnn.tf.layers.core.floors.layer_core import target_keys
 from returnn.tf.layers.core.loss_holder import LossHolder, total_of
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.network.data import NetworkData
-from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.layer_lists import subnets_without_layer
 from returnn.tf.util.collectives import share_of_constraints
 
 
-def no_loss_text(extern_data: ExternData, *, purpose: str) -> str:
+def no_loss_text(*, purpose: str) -> str:
     """
-    :param extern_data: of the network, after its layers were made
     :param purpose: what losses are needed for
-    :return: error for a network without losses: what is missing
+    :return: error for a network without losses
     """
-    if not extern_data.missing_targets:
-        hint = "Add 'loss' and 'target' to a layer, such as 'loss': 'ce', 'target': 'classes' to a softmax."
-        return f"{purpose}: no layer has a loss.\n  {hint}"
-    missing = ", ".join(map(repr, sorted(extern_data.missing_targets)))
-    return (
-        f"{purpose}: no layer has a loss that can be computed: 'extern_data' has no {missing}, its 'target'.\n"
-        f"  Without 'target', it is {extern_data.default_target!r}. Possible: {', '.join(sorted(extern_data.data))}."
-    )
+    hint = "Add 'loss' and 'target' to a layer, such as 'loss': 'ce', 'target': 'classes' to a softmax."
+    return f"{purpose}: no layer has a loss.\n  {hint}"
 
 
 class NetworkLosses:
@@ -51,13 +43,13 @@ class NetworkLosses:
         """:return: whether a layer with this loss and target has to compute it"""
         if not (self.net.eval_flag or self.net.is_training_objective):
             return False
-        keys = target_keys(target)
-        for key in keys:
-            self.data.make_layer_that_registers(key)
-        extern_data = self.data.root.net.extern_data
-        missing = [key for key in keys if not (key.startswith("layer:") or extern_data.has_data(key))]
-        extern_data.missing_targets.update(missing)
-        return not missing
+        may_be_unknown = self.net.search_flag and not self.net.is_training_objective  # hypotheses need no target
+        return not (may_be_unknown and self.unknown_targets(target))
+
+    def unknown_targets(self, target: Any) -> list[str]:
+        """:return: keys of this option `target` which are neither data nor registered as such by a layer"""
+        keys = [key for key in target_keys(target) if not key.startswith("layer:")]
+        return [key for key in keys if not self.data.is_known(key)]
 
     def initialized(
         self, reduce_func: Callable[[Any], Any] | None = None, with_total: bool = False
@@ -109,7 +101,7 @@ class NetworkLosses:
 
         :param with_losses: losses, errors and the objective
         :param with_summary: all summaries for TensorBoard
-        :param with_size: lengths of all data
+        :param with_size: lengths of all data, by key and axis, counted without the batch axis
         :param summed_by_workers: is filled: losses and norm factors, which workers sum up
         :return: raw tensors by name: `size:data:0`, `loss`, `constraints`, `cost:NAME`, `error:NAME`, ...
         """
@@ -130,7 +122,7 @@ class NetworkLosses:
         return {
             f"size:{key}:{axis}": dim.dyn_size
             for key, data in self.net.extern_data.data.items()
-            for axis, dim in enumerate(data.dims)
+            for axis, dim in enumerate(dim for dim in data.dims if not dim.is_batch_dim())
             if key in used and dim.is_dynamic_seq_length()
         }
 

@@ -49,6 +49,7 @@ def dimshuffle(x: tf.Tensor, axes: Sequence[Any], name: str = "dimshuffle") -> t
     :param axes: for each axis of the result the one of x; "x" for a new one of size 1
     :param name: of the operation
     """
+    x = tf.convert_to_tensor(x)
     old = [axis for axis in axes if axis != "x"]
     missing = [axis for axis in range(x.shape.ndims) if axis not in old]  # have size 1
     x = tf.transpose(x, [*old, *missing], name=name)
@@ -59,6 +60,7 @@ def dimshuffle(x: tf.Tensor, axes: Sequence[Any], name: str = "dimshuffle") -> t
 def expand_multiple_dims(x: tf.Tensor, axes: Sequence[int], name: str = "expand_multiple_dims") -> tf.Tensor:
     """:return: x with new axes of size 1, at these positions in the result"""
     with tf.name_scope(name):
+        x = tf.convert_to_tensor(x)
         ndim = x.shape.ndims + len(axes)
         places: list[int] = []
         for place in sorted((axis % ndim for axis in axes), reverse=True):  # the same one twice: side by side
@@ -79,6 +81,7 @@ def expand_dims_unbroadcast(x: tf.Tensor, axis: int, dim: Size, name: str = "exp
 
 def move_axis(x: tf.Tensor, old_axis: int, new_axis: int, name: str = "move_axis") -> tf.Tensor:
     """:return: x with one axis at another position"""
+    x = tf.convert_to_tensor(x)
     ndim = x.shape.ndims
     axes = [axis for axis in range(ndim) if axis != old_axis % ndim]
     axes.insert(new_axis % ndim, old_axis % ndim)
@@ -87,6 +90,7 @@ def move_axis(x: tf.Tensor, old_axis: int, new_axis: int, name: str = "move_axis
 
 def swapaxes(x: tf.Tensor, axis1: int, axis2: int) -> tf.Tensor:
     """:return: x with two axes exchanged"""
+    x = tf.convert_to_tensor(x)
     axes = list(range(x.shape.ndims))
     axes[axis1], axes[axis2] = axes[axis2], axes[axis1]
     return tf.transpose(x, axes)
@@ -190,6 +194,7 @@ def directed(x: tf.Tensor, direction: int) -> tf.Tensor:
 
 def pad_zeros_in_axis(x: tf.Tensor, before: Size = 0, after: Size = 0, axis: int = 0) -> tf.Tensor:
     """:return: x with zeros in front of it and behind it, in an axis"""
+    x = tf.convert_to_tensor(x)
     paddings: list[list[Size]] = [[0, 0] for _ in range(x.shape.ndims)]
     paddings[axis] = [before, after]
     return tf.pad(x, paddings)
@@ -211,6 +216,7 @@ def circular_pad(x: tf.Tensor, paddings: Any, axes: Sequence[int] | None = None)
     :param axes: default: all
     :return: x, as if it went on from its beginning
     """
+    x = tf.convert_to_tensor(x)
     axes = list(range(x.shape.ndims)) if axes is None else axes
     paddings = [paddings] * len(axes) if isinstance(paddings, int) else paddings
     for axis, padding in zip(axes, paddings, strict=True):
@@ -234,6 +240,7 @@ def single_strided_slice(
     """:return: x[begin:end:step] in an axis, which may be a scalar tensor"""
     if isinstance(axis, tf.Tensor):
         return tf.gather(x, tf.range(tf.shape(x)[axis])[begin:end:step], axis=axis)
+    x = tf.convert_to_tensor(x)
     key = [slice(None)] * (axis % x.shape.ndims) + [slice(begin, end, step)]
     return x[tuple(key)]
 
@@ -247,6 +254,7 @@ def concat_with_opt_broadcast(
     :param axis: to put them one behind the other in
     :param name: of the operation
     """
+    values = [tf.convert_to_tensor(x) for x in values]
     axis %= values[0].shape.ndims
     common = get_common_shape(values, ignore_axes=[axis])
     parts = [

@@ -95,6 +95,15 @@ def test_same_dim_tags_as() -> None:
         ({"shap": (None, 40)}, ConfigError, "tensor: there is no option 'shap'.\n  Did you mean 'shape'"),
         ({"dim_tags": [batch_dim, time], "shape": (None, 40)}, DimError, "does not fit the dims"),
         ({"dim_tags": [batch_dim, time], "batch_dim_axis": 1}, DimError, "batch_dim_axis is 1, but the dims are"),
+        ({"shape": (None, 5), "dim": 6}, DimError, "option 'dim' is 6, but 'x' .* has no feature dim of this size"),
+        (
+            {"shape": (None,), "dim": 6},
+            DimError,
+            "'dim' is 6, but .*\n  For labels: 'sparse': True. Otherwise 'shape' has",
+        ),
+        ({"shape": (5, None), "dim": feature}, DimError, "'dim' is 40, but .* has no feature dim of this size"),
+        ({"dim_tags": [batch_dim, time, feature], "dim": 6}, DimError, "'dim' is 6, but"),
+        ({"dim_tags": [batch_dim, time], "sparse_dim": feature, "dim": 6}, DimError, "'dim' is 6, but"),
         ({"dims": [batch_dim, 5]}, DimError, "tensor 'x': expected dims, got 5 of type int"),
     ],
     ids=str,
@@ -150,7 +159,10 @@ def test_old_words() -> None:
     assert x.dim_tags == x.dims
     assert (x.ndim, x.batch_ndim, x.is_batch_major, x.is_time_major) == (2, 3, True, False)
     assert x.get_bc_spatial_batch_shape() == (1, 1, 40)
-    assert Data("y", dim_tags=[batch_dim, time], sparse_dim=feature).batch_shape_dense == (None, None, 40)
+    y = Data("y", dim_tags=[batch_dim, time], sparse_dim=feature)
+    assert y.batch_shape_dense == (None, None, 40)
+    assert y.shape_sparse == Data("x", shape=(None, 40)).shape_sparse == (None,)
+    assert y.dim_tags_set == {batch_dim, time}
     assert x.get_scope_name() == "x"
     assert x.get_compare_key() < Data("z", dim_tags=[batch_dim, time], sparse_dim=feature).get_compare_key()
     assert x.matches_var_dim_pattern(Data("z", shape=(None, 3)))

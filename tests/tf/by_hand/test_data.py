@@ -55,6 +55,16 @@ def test_the_same_lengths_are_those_of_one_dim(session):
     assert like_fed.get_time_dim_tag() == fed.get_time_dim_tag()
 
 
+def test_lengths_of_all_axes_are_fetched_at_once(session):
+    data = Data("data", shape=(None, 3, None), auto_create_placeholders=True)
+    lengths = {data.size_placeholder[0]: [5, 3], data.size_placeholder[2]: [2, 4]}
+    for fetches in (data.size_placeholder, data.size_placeholder.as_dict(), data.size_placeholder.copy()):
+        values = session.run({"sizes": fetches}, lengths)["sizes"]
+        assert {axis: size.tolist() for axis, size in values.items()} == {0: [5, 3], 2: [2, 4]}
+    values = tf.nest.map_structure(tf.reduce_max, data.size_placeholder)
+    assert {axis: session.run(size, lengths) for axis, size in values.items()} == {0: 5, 2: 4}
+
+
 def test_frames_as_part_of_the_batch(session):
     data = Data("data", shape=(None, 3), auto_create_placeholders=True)
     feed = make_feed_dict([data], n_batch=2)

@@ -95,13 +95,18 @@ def config(tmp_path):
     )
 
 
-def test_engine_by_hand(config, tmp_path):
+def test_engine_by_hand(config, tmp_path, capsys):
     train, dev = static_dataset(), static_dataset((3,))
     engine = Engine(config=config)
     engine.init_train_from_config(config=config, train_data=train, dev_data=dev, eval_data=None)
     engine.train()
     assert engine.epoch == 2
     assert (tmp_path / "model.002.index").exists()
+    network = engine.network
+    engine.maybe_init_new_network()
+    assert engine.network is network  # it is the same
+    engine.print_network_info()
+    assert "layer 'hidden'" in capsys.readouterr().out
     posteriors = engine.forward_single(dev, seq_idx=0)
     numpy.testing.assert_allclose(numpy.sum(posteriors, axis=-1), 1, rtol=1e-5)
     weights = engine.tf_session.run(engine.network.layers["hidden"].params["W"])

@@ -37,6 +37,22 @@ def test_axes(session):
     equal(session.run(wide)[0, 0, :, 0], [20, 12, 16, 20, 12])
 
 
+def test_axes_of_arrays(session):
+    values = numpy.arange(24.0).reshape(2, 3, 4).astype("float32")
+    windows = session.run(util.windowed_nd(values, window_size=3))
+    assert windows.shape == (2, 3, 3, 4)
+    equal(windows[:, 1], values)
+    equal(session.run(util.dimshuffle(values, (2, "x", 0, 1)))[:, 0], values.transpose(2, 0, 1))
+    equal(session.run(util.expand_multiple_dims(values, [0]))[0], values)
+    equal(session.run(util.move_axis(values, 0, 2)), values.transpose(1, 2, 0))
+    equal(session.run(util.swapaxes(values, 0, 2)), values.transpose(2, 1, 0))
+    equal(session.run(util.pad_zeros_in_axis(values, after=1)), numpy.pad(values, [(0, 1), (0, 0), (0, 0)]))
+    equal(session.run(util.circular_pad(values, 1, axes=[0]))[1:3], values)
+    equal(session.run(util.single_strided_slice(values, 1, begin=1)), values[:, 1:])
+    equal(session.run(util.concat_with_opt_broadcast([values, values[:1]], [False, True], axis=1))[1, 3:], values[0])
+    assert session.run(util.nd_indices(numpy.array([2, 0]))).tolist() == [[0, 2], [1, 0]]
+
+
 def test_sizes_that_may_be_repeated(session):
     a, b = tf.zeros((2, 1, 3)), tf.ones((2, 4, 3))
     assert session.run(util.concat_with_opt_broadcast([a, b], [True, False], axis=2)).shape == (2, 4, 6)

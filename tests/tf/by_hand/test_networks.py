@@ -100,6 +100,7 @@ def test_layer_of_subnetwork():
         assert layer.subnetwork.layers["hidden"].output.dim == 5
         assert layer.subnetwork.get_absolute_name_prefix() == "sub/"
         assert set(layer.params) == {"hidden/W", "hidden/b", "output/W", "output/b"}
+        assert network.get_params_nested_dict() == {"sub": layer.params, "output": network.layers["output"].params}
         value, _ = run_network(session, network, network.get_default_output_layer().output.placeholder)
         numpy.testing.assert_allclose(value.sum(axis=-1), 1, rtol=1e-5)
 
@@ -115,9 +116,13 @@ def test_layers_added_one_by_one():
         assert (value >= 0).all()
 
 
-def test_described_data_gets_placeholders():
+@pytest.mark.parametrize("way", ["init", "register_from_dict", "register_data_from_dict", "init_from_config"])
+def test_described_data_gets_placeholders(way):
     with make_scope() as session:
-        data = ExternData({"data": {"dim": 3, "shape": (None, 3)}, "classes": {"dim": 5, "sparse": True}})
+        described = {"data": {"dim": 3, "shape": (None, 3)}, "classes": {"dim": 5, "sparse": True}}
+        data = ExternData(described if way == "init" else None)
+        if way != "init":
+            getattr(data, way)(Config({"extern_data": described}) if way == "init_from_config" else described)
         network = TFNetwork(config=Config(), extern_data=data, train_flag=True)
         network.construct_from_dict({"output": {"class": "softmax", "loss": "ce", "from": "data"}})
         loss, _ = run_network(session, network, network.get_total_loss(), same_time=True)

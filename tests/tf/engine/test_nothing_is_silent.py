@@ -11,6 +11,7 @@ from returnn.datasets import init_dataset
 from returnn.log import log
 from returnn.tf.engine import tasks
 from returnn.tf.inspection.config_check import check_config
+from returnn.tf.network import ExternData, TFNetwork
 from returnn.util.errors import ConfigError
 from returnn.util.system.warn_once import forget_shown
 from tests.tf.engine.small_config import config
@@ -67,9 +68,52 @@ def test_loss_without_its_target():
     extern_data = {"data": {"dim": 9}, "labels": {"dim": 3, "sparse": True}}
     options = {"extern_data": extern_data, "network": network, "train": DEV, "behavior_version": 30}
     assert check_config(Config({**options, "check_data": False})).errors == [
-        "training: no layer has a loss that can be computed: 'extern_data' has no 'classes', its 'target'.\n"
-        "  Without 'target', it is 'classes'. Possible: data, labels."
+        "layer 'output' (class 'softmax'): option 'target' is missing, what to compare with. By default, it is"
+        " 'classes', which is not in extern_data.\n  Possible: 'data', 'labels', or 'layer:' and the name of a layer."
     ]
+
+
+@pytest.mark.parametrize("target", ["lables", "data:labels"])
+@pytest.mark.parametrize("is_in_loop", [False, True])
+def test_target_that_nobody_knows(target, is_in_loop):
+    softmax = {"class": "softmax", "n_out": 3, "from": "data:source" if is_in_loop else "data", "loss": "ce"}
+    layers = {"output": {**softmax, "target": "labels"}, "more": {**softmax, "target": target}}
+    network = {"output": {"class": "rec", "from": "data", "unit": layers}} if is_in_loop else layers
+    extern_data = {"data": {"dim": 9}, "labels": {"dim": 3, "sparse": True}}
+    options = {"extern_data": extern_data, "network": network, "behavior_version": 30, "check_data": False}
+    error = (
+        f"layer '{'output/' if is_in_loop else ''}more' (class 'softmax'): the 'target' '{target}' of the loss is not"
+        " in extern_data.\n  Did you mean 'labels'? A layer of the network would be 'layer:' and its name."
+    )
+    assert check_config(Config({**options, "dev": DEV})).errors == [error]
+    assert check_config(Config({**options, "forward_data": DEV})).errors == []  # computes no loss
+    for flags in ({"train_flag": True}, {"eval_flag": True}):
+        with tf.Graph().as_default():
+            net = TFNetwork(config=Config(options), extern_data=ExternData(extern_data), **flags)
+            with pytest.raises(ConfigError) as info:
+                net.construct_from_dict(network)
+        assert str(info.value) == error
+    for flags in ({"train_flag": False}, {"eval_flag": True, "search_flag": True, "train_flag": False}):
+        with tf.Graph().as_default():
+            net = TFNetwork(config=Config(options), extern_data=ExternData(extern_data), **flags)
+            net.construct_from_dict(network)
+
+
+def test_target_of_a_layer_that_needs_the_layer_with_the_loss():
+    network = {
+        "output": {"class": "softmax", "n_out": 3, "from": "data", "loss": "ce", "target": "best"},
+        "best": {"class": "copy", "from": "labels", "register_as_extern_data": "best"},
+        "labels": {"class": "reduce", "mode": "argmax", "axis": "F", "from": "output"},
+    }
+    options = {"extern_data": {"data": {"dim": 9}}, "network": network, "train": DEV, "behavior_version": 30}
+    for first in network:  # whichever is made first
+        net_dict = {first: network[first], **network}
+        assert check_config(Config({**options, "check_data": False, "network": net_dict})).errors == []
+        with tf.Graph().as_default():
+            net = TFNetwork(config=Config(options), extern_data=ExternData(options["extern_data"]), train_flag=True)
+            net.construct_from_dict(net_dict)
+            net.maybe_construct_objective()
+            assert [*net.losses_dict] == ["output"]
 
 
 def test_other_network_than_in_the_training(tmp_path, capsys):

@@ -89,11 +89,11 @@ def test_losses_and_constraints(net):
 def test_what_a_step_computes(net):
     fetches = net.net.get_fetches_dict(should_train=True, should_eval=True, with_size=True)
     assert set(fetches) == {
-        "size:data:1", "size:classes:1", "loss", "constraints",
+        "size:data:0", "size:classes:0", "loss", "constraints",
         "cost:output", "error:output", "loss_norm_factor:output",
     }  # fmt: skip
     values = net.run(fetches)
-    assert values["size:data:1"].tolist() == [7, 4, 5]
+    assert values["size:data:0"].tolist() == [7, 4, 5]
     assert 0 <= values["error:output"] <= 16
     assert net.net.get_fetches_dict() == {}
 
@@ -101,7 +101,7 @@ def test_what_a_step_computes(net):
 def test_lengths_of_targets_that_only_losses_use():
     net = ConfigNet(TEXT.replace('"from": "block"', '"from": "data", "n_out": 5'), eval_flag=True)
     with net.graph.as_default():
-        assert "size:classes:1" in net.net.get_fetches_dict(should_eval=True, with_size=True)
+        assert "size:classes:0" in net.net.get_fetches_dict(should_eval=True, with_size=True)
 
 
 def test_layers_of_a_subnetwork_one_by_one():

@@ -272,6 +272,9 @@ class Network(Protocol):
     def wants_loss(self, target: Any, loss_class: Any) -> bool:
         """:return: whether a layer with this loss and target has to compute it"""
 
+    def unknown_targets(self, target: Any) -> list[str]:
+        """:return: keys of this option `target` which are neither data nor registered as such by a layer"""
+
     def get_losses_initialized(
         self, reduce_func: Callable[[Any], Any] | None = None, with_total: bool = False
     ) -> tuple[dict[str, Any], Any, Any]:

@@ -68,6 +68,7 @@ class HDFDumpLayer(LayerBase):
         if source.raw_tensor is None:
             return output
         self.network.register_run_finished_callback(self._finish)
+        self.network.register_graph_reset_callback(self._finish)  # for scripts, which have no runs
         output.raw_tensor = in_each_step(self, source.raw_tensor, [self._write_op(source)])
         return output
 

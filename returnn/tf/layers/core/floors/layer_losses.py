@@ -16,7 +16,7 @@ from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.regularization import constraint_of_totals
 from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.registry import get_loss_class
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.not_specified import NotSpecified
 
 
@@ -51,8 +51,8 @@ class LayerLosses(LayerTargets):
             d.get("target"), loss_class
         )
         needs_dim = d.get("n_out", NotSpecified) is NotSpecified and d.get("out_dim") is None
-        if is_default and (needs_dim or not is_left_out):
-            _check_default_target(d["target"], network, where)
+        if not is_left_out or (is_default and needs_dim):
+            _check_target(d.get("target"), network, where, is_default=is_default)
         if is_left_out:
             d["loss"] = None
             if needs_dim:
@@ -110,12 +110,18 @@ class LayerLosses(LayerTargets):
         return constraint_of_totals(self)
 
 
-def _check_default_target(target: Any, network: Network, where: str) -> None:
-    data = {*network.extern_data.data, *network.get_root_network().extern_data.data}  # as inside of a loop, too
-    if isinstance(target, str) and target not in data and not target.startswith("layer:"):
+def _check_target(target: Any, network: Network, where: str, *, is_default: bool) -> None:
+    for key in network.unknown_targets(target):
+        known = {*network.extern_data.data, *network.get_root_network().extern_data.data}  # as inside of a loop, too
+        if is_default:
+            raise ConfigError(
+                f"{where}: option 'target' is missing, what to compare with. By default, it is {key!r}, which is not"
+                f" in extern_data.\n  Possible: {', '.join(map(repr, sorted(known)))}, or 'layer:' and the name of a"
+                " layer."
+            )
         raise ConfigError(
-            f"{where}: option 'target' is missing, what to compare with. By default, it is {target!r}, which is not"
-            f" in extern_data.\n  Possible: {', '.join(map(repr, sorted(data)))}, or 'layer:' and the name of a layer."
+            f"{where}: the 'target' {key!r} of the loss is not in extern_data.\n"
+            f"  {nearest_hint(key, known)} A layer of the network would be 'layer:' and its name."
         )
 
 
