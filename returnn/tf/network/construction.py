@@ -207,9 +207,12 @@ class Construction:
                 raise
             return stand_in
         except ConfigError as exc:
-            if frame is not None and frame.has_undefined:  # it may be because of what is not known yet
+            if frame is None or not frame.has_undefined:
+                raise
+            stand_in = frame.make_stand_in(self.net, name)  # it may be because of what is not known yet
+            if stand_in is None:
                 raise UndefinedSource(str(exc)) from exc
-            raise
+            return stand_in
         finally:
             self.under_construction.pop()
 

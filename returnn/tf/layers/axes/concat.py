@@ -58,7 +58,7 @@ class ConcatLayer(LayerBase):
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: [..., axis_0 + axis_1 + ...]"""
         dims = [self.dim_of(source, axis, option="from") for source, axis in zip(sources, self.axes, strict=True)]
-        sources = self._with_frames(sources)
+        sources = self._with_common_dims(sources)
         pairs = zip(matched_by_size(sources, apart=[*dims, *self.network.get_all_rec_time_dims()]), dims, strict=True)
         out, out_dim = _concat_in_memory(list(pairs), allow_broadcast=self.allow_broadcast, out_dim=self._out_dim)
         out = out.copy_with_roles(sparse_dim=sources[0].sparse_dim)
@@ -66,9 +66,13 @@ class ConcatLayer(LayerBase):
             out = out.copy_with_roles(feature_dim=out_dim)
         return out
 
-    def _with_frames(self, sources: Sequence[Tensor]) -> tuple[Tensor, ...]:
-        """:return: the sources; where the layer was moved out of a loop, one from outside is the same in all frames"""
-        for dim in self.network.get_all_rec_time_dims() if self.sees_all_frames else ():
+    def _with_common_dims(self, sources: Sequence[Tensor]) -> tuple[Tensor, ...]:
+        """
+        :return: the sources, each with all hypotheses of a search that one of them has; and where the layer was moved
+            out of a loop, one from outside is the same in all frames
+        """
+        beams = list(dict.fromkeys(dim for source in sources for dim in source.dims if dim.is_beam_dim()))
+        for dim in [*beams, *(self.network.get_all_rec_time_dims() if self.sees_all_frames else ())]:
             if any(dim in source.dims for source in sources):
                 sources = [x if dim in x.dims else rf.expand_dim(x, dim) for x in sources]
         return tuple(sources)

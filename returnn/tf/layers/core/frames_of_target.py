@@ -9,6 +9,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.util.errors import ConfigError
 
 
 def check_of_lengths(
@@ -50,3 +51,17 @@ def checked(x: Tensor, check: tf.Operation) -> Tensor:
     with tf.control_dependencies([check]):
         out.raw_tensor = tf.identity(x.raw_tensor)
     return out
+
+
+def with_dims_of(target: Tensor, output: Tensor, where: str) -> Tensor:
+    """
+    :return: target with the dynamic dims of the output. Data of two keys have time dims of their own, although a target
+        for each frame is as long as the frames.
+    """
+    own = [d for d in target.dims if d not in output.dims and d.is_dynamic_seq_length()]
+    free = [d for d in output.dims if d not in target.dims and d.is_dynamic_seq_length() and not d.is_batch_dim()]
+    if len(own) == len(free) == 1:
+        return rf.replace_dim(with_lengths_of(target, own[0], free[0], where=where), in_dim=own[0], out_dim=free[0])[0]
+    if own and free:
+        raise ConfigError(f"{where}: it is not clear which dims of the target {target} belong to those of {output}.")
+    return target

@@ -17,7 +17,7 @@ import tensorflow as tf
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.floors.layer_targets import LayerTargets
-from returnn.tf.layers.core.frames_of_target import with_lengths_of
+from returnn.tf.layers.core.frames_of_target import with_dims_of, with_lengths_of
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.broadcasting import matched_by_size
 from returnn.tf.layers.options.layer_options import options_of
@@ -174,7 +174,7 @@ class Loss:
         """:return: target with the dims of the output, where sizes or lengths say that they are the same"""
         output, where = self.output, self.where()
         target = _label_of_each_frame(target, output, self.layer, where)
-        target = _with_dims_of(target, output, where)
+        target = with_dims_of(target, output, where)
         features = [x.feature_dim for x in (output, target) if x.feature_dim is not None]
         _, target = matched_by_size([output, target], apart=features)
         return _with_feature_of(target, output)
@@ -386,20 +386,6 @@ def make_loss(loss_class: type[Loss], options: Mapping[str, Any], *, network: Ne
     if missing:
         raise ConfigError(f"{where}: the option {missing[0]!r} is required, in 'loss_opts'.")
     return loss_class(base_network=network, **options)
-
-
-def _with_dims_of(target: Tensor, output: Tensor, where: str) -> Tensor:
-    """
-    :return: target with the dynamic dims of the output. Data of two keys have time dims of their own, although a target
-        for each frame is as long as the frames.
-    """
-    own = [d for d in target.dims if d not in output.dims and d.is_dynamic_seq_length()]
-    free = [d for d in output.dims if d not in target.dims and d.is_dynamic_seq_length() and not d.is_batch_dim()]
-    if len(own) == len(free) == 1:
-        return rf.replace_dim(with_lengths_of(target, own[0], free[0], where=where), in_dim=own[0], out_dim=free[0])[0]
-    if own and free:
-        raise ConfigError(f"{where}: it is not clear which dims of the target {target} belong to those of {output}.")
-    return target
 
 
 def _label_of_each_frame(target: Tensor, output: Tensor, layer: LayerTargets | None, where: str) -> Tensor:

@@ -78,7 +78,7 @@ def infer(
                 inferred = frame.inferred()
         except UndefinedSource as exc:
             if guesses_by_sources:
-                raise _find_first_cause(exc) from exc
+                raise _find_first_cause(exc) from None  # "from exc" would close a circle of causes
             guesses_by_sources = True
             continue
         is_stable = inferred.prev_beam is prev_beam and all(
@@ -365,9 +365,12 @@ class _TemplateFrame(Frame):
         self.has_undefined = True
         if path not in self.layers and not self.is_under_construction(path):
             self.guess_by_construction(path)
-        if path not in self.layers:
-            raise self._unknown_past(path)
-        return self._states_of(self.layers[path], self.prev_beam)
+        if path in self.layers:
+            return self._states_of(self.layers[path], self.prev_beam)
+        guess = None if self.make_stand_in_layer is None else _guess_from_options(self.network, path, self.descriptions)
+        if guess is not None:
+            return {}  # what stands in for it has none, and the next round knows
+        raise self._unknown_past(path)
 
     def make_stand_in(self, network: Network, name: str) -> LayerBase | None:
         """:return: layer that looks as the options of this one say, whatever it uses, if nothing else helps"""

@@ -7,6 +7,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.frames_of_target import with_dims_of
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.core.network_protocol import Network
@@ -156,7 +157,7 @@ class SparseSoftmaxCrossEntropyWithLogitsLayer(NoSourcesLayer):
     """
     Cross entropy between the softmax of the logits and class labels.
 
-    Logits [..., F], targets [...], output [...].
+    Logits [..., F], targets [...], output [...]. Targets with a time dim of their own have a label for each frame.
     """
 
     layer_class = "sparse_softmax_cross_entropy_with_logits"
@@ -180,6 +181,7 @@ class SparseSoftmaxCrossEntropyWithLogitsLayer(NoSourcesLayer):
         axis = self.dim_of(logits, "F" if self.axis is None else self.axis, option="axis")
         if targets.sparse_dim != axis and targets.sparse_dim.dimension == axis.dimension:
             targets = rf.set_sparse_dim(targets, axis)
+        targets = with_dims_of(targets, logits, self.where())
         return rf.cross_entropy(estimated=logits, target=targets, axis=axis, estimated_type="logits")
 
 
