@@ -87,7 +87,8 @@ class DotLayer(LayerBase):
         out = rf.matmul(a, b, reduce=reduce1, use_mask=self.use_mask)
         has_var2 = explicit2 if explicit2 is not None else [d for d in b.dims if d not in a.dims]
         if self.add_var2_if_empty and not has_var2:
-            out = rf.expand_dim(out, self.new_dim_beside("dummy-var2", 1, out.dims))
+            shared, dummy = out.dims, self.new_dim_beside("dummy-var2", 1, out.dims)
+            out = rf.expand_dim(out, dummy).copy_transpose([*shared, dummy])  # at the end, as other dims of var2
         if self.debug:
             print(f"{self.where()}: {a}, {b}, reduce {reduce1}, output {out}")
         return out

@@ -94,6 +94,22 @@ def test_lengths_that_a_frame_has():
     assert not inside.differences(outside)
 
 
+@pytest.mark.filterwarnings("ignore")
+@pytest.mark.parametrize("move_out", [False, True])
+def test_features_of_products_without_a_dim_of_the_second_source(move_out):
+    unit = {
+        "v": {"class": "linear", "from": "data:source", "n_out": 3, "activation": None},
+        "parts": {"class": "split_dims", "axis": "F", "dims": (2, 3), "from": "data:source"},
+        "product": {
+            "class": "dot", "from": ["parts", "v"], "red1": "F", "red2": "F", "var1": "static:0", "var2": None,
+            "add_var2_if_empty": True,
+        },
+        "output": {"class": "linear", "from": "product", "n_out": 4},
+    }  # fmt: skip
+    found = _result(unit, move_out=move_out, fetched=["output"]).arrays
+    assert found["out:loop/output"].shape[-2:] == (2, 4)  # the layer behind it maps the dim of size 1
+
+
 # Layers inside which make a dim with another length in each frame: what they need, and what sees the dim.
 _SUM = {"class": "reduce", "mode": "sum", "axis": "T"}
 DIMS_OF_A_FRAME: dict[str, dict[str, Any]] = {
