@@ -159,6 +159,7 @@ def test_hypotheses_have_the_names_of_labels(kind, tmp_path, monkeypatch, withou
     assert rnn.main(["rnn.py", "train.config", *options]) == 0, capfd.readouterr()
     assert "its labels have no names" not in "".join(capfd.readouterr())
     assert set((tmp_path / "mine" / "model" / "hypotheses.txt").read_text().split()) <= {*"abcdefg", "</s>"}
+    assert current_config().options.search_output_file_format == "words"  # as other tools want subwords
 
 
 def test_sample_rate_is_that_of_the_recordings(tmp_path, monkeypatch):
