@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Iterator, Sequence
+from contextlib import contextmanager
 from typing import Any
 
 import numpy
@@ -16,6 +17,7 @@ from returnn.util.errors import check_known
 
 Operand = Tensor | int | float | complex | bool | numpy.ndarray
 
+_watched_is_finite: list[list[Tensor]] = []
 _COMPARE_SYMBOLS = {
     "==": "equal",
     "!=": "not_equal",
@@ -393,8 +395,21 @@ def identity(x: Tensor) -> Tensor:
     return x
 
 
+@contextmanager
+def watched_is_finite() -> Iterator[list[Tensor]]:
+    """:return: what was asked in the `with` block whether it is finite"""
+    found: list[Tensor] = []
+    _watched_is_finite.append(found)
+    try:
+        yield found
+    finally:
+        _watched_is_finite.remove(found)
+
+
 def is_finite(a: Tensor) -> Tensor:
     """:return: bool: whether it is neither infinite nor NaN"""
+    for found in _watched_is_finite:
+        found.append(a)
     return get_backend_of(a).is_finite(a)
 
 

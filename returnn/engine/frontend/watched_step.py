@@ -7,9 +7,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from contextlib import contextmanager
 from dataclasses import dataclass, field
 
-from returnn.engine.report.compared_lengths import ComparedDims, data_keys_of
+from returnn.engine.frontend.unaligned import HOW_TO_GO_ON
+from returnn.engine.report.compared_lengths import ComparedDims, IfTooLong, data_keys_of
 from returnn.frontend._watched_weights import watched_weights
 from returnn.frontend.loss import CtcOperands, watched_cross_entropies, watched_ctc_losses
+from returnn.frontend.math_ import watched_is_finite
 from returnn.tensor import Dim, Tensor
 from returnn.util.python.user_code_errors import innermost_of_user
 
@@ -40,13 +42,19 @@ def watched_step(templates: Mapping[str, Tensor]) -> Iterator[StepFindings]:
             "a sum are not 1 together. One of both has another dim than it should."
         )
 
-    with watched_weights(on_other_sum), watched_ctc_losses() as ctc_losses, watched_cross_entropies() as entropies:
+    with (
+        watched_weights(on_other_sum),
+        watched_ctc_losses() as ctc_losses,
+        watched_cross_entropies() as entropies,
+        watched_is_finite() as asked,
+    ):
         yield found
+    if_infinite: IfTooLong = "zero" if asked else "error"  # most likely, the step leaves out what is infinite
     wrong_axes = [text for operands in entropies for text in _over_other_axis(*operands)]
     found.warnings += wrong_axes
     found.mixes_frames = bool(wrong_axes)
     found.predicted.update(key for _, target, _ in entropies for key in _data_of(target, templates))
-    found.compared += (dims for operands in ctc_losses for dims in _compared_by_ctc(operands, templates))
+    found.compared += (dims for operands in ctc_losses for dims in _compared_by_ctc(operands, templates, if_infinite))
 
 
 def _over_other_axis(estimated: Tensor, target: Tensor, axis: Dim) -> Iterator[str]:
@@ -66,7 +74,10 @@ def _data_of(target: Tensor, templates: Mapping[str, Tensor]) -> Iterator[str]:
             yield key
 
 
-def _compared_by_ctc(operands: CtcOperands, templates: Mapping[str, Tensor]) -> Iterator[ComparedDims]:
+def _compared_by_ctc(
+    operands: CtcOperands, templates: Mapping[str, Tensor], if_infinite: IfTooLong
+) -> Iterator[ComparedDims]:
+    is_loss = operands.function == "ctc_loss"
     own, frames = operands.targets_spatial_dim, operands.input_spatial_dim
     for key in data_keys_of(own, templates):
         yield ComparedDims(
@@ -76,5 +87,6 @@ def _compared_by_ctc(operands: CtcOperands, templates: Mapping[str, Tensor]) -> 
             frames,
             "input",
             needs_blanks=operands.label_loop,
-            if_too_long="error" if operands.function == "ctc_loss" else "no alignment",
+            if_too_long=if_infinite if is_loss else "no alignment",
+            how_to_go_on=HOW_TO_GO_ON if is_loss and if_infinite == "error" else "",
         )

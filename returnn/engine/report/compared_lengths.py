@@ -36,6 +36,7 @@ class ComparedDims:
     frames_of: str  # what has the frames, such as "output"
     needs_blanks: bool | None = None  # with CTC: whether there has to be one between two of the same. It may be shorter
     if_too_long: IfTooLong = "error"  # with CTC: or the loss is 0, the target is cut, or the output is no alignment
+    how_to_go_on: str = ""  # a sentence for the error
 
     def wrong_lengths(self, sample: DataSample, lengths_of: Mapping[Dim, Array]) -> Iterator[str]:
         """
@@ -59,7 +60,7 @@ class ComparedDims:
         yield (
             f"{self.where}: the target {self.target!r} {rule}. In {sample.seqs(wrong)}: "
             f"{counted(int(labels[i]), 'label')}{blanks}; {counted(int(frames[i]), 'frame')}."
-            f"{_CONSEQUENCES.get(self.if_too_long, '')}"
+            f"{_CONSEQUENCES.get(self.if_too_long, '')}{f' {self.how_to_go_on}' if self.how_to_go_on else ''}"
         )
 
 

@@ -6,7 +6,7 @@ from returnn.util.errors import UserError
 
 WHAT_HELPS = (  # against a loss of a model in Python
     "  Lower 'learning_rate', set 'gradient_clip_global_norm', or look at the data: rf.ctc_loss is infinite where "
-    "targets need more frames, and '++task check' names these."
+    "targets need more frames; '++task check' names these, and says how to go on."
 )
 
 

@@ -24,11 +24,13 @@ from returnn.engine.frontend.losses import LossPerSeq, check_objective, l2_losse
 from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_tensors
 from returnn.engine.frontend.preload import ValuesToPreload
 from returnn.engine.frontend.runner import Step
+from returnn.engine.frontend.unaligned import unaligned_text
 from returnn.engine.run.non_finite import WHAT_HELPS, NonFiniteError
 from returnn.engine.run.parts import sum_of_values
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.frontend._ops.random_source import seed_number
+from returnn.frontend.loss import watched_ctc_losses
 from returnn.log import log
 from returnn.tensor import Tensor, TensorDict
 from returnn.torch import checkpoint as checkpoints
@@ -516,8 +518,9 @@ class TorchRunner:
                 f"  {exc}\n"
                 "  Look for square roots, logarithms and divisions at 0 there, whose derivative is infinite."
             )
-        with without_compiling():
+        with without_compiling(), watched_ctc_losses() as ctc_losses:
             found = first_non_finite_module(self.model, lambda: self._run_losses(batch, step, train_flag=True))
+        unaligned = "" if found else unaligned_text(ctc_losses, batch.seq_tags, torch_to_numpy)
         if found:
             first = f"The first module with a value that is not finite: {found}."
         else:
@@ -525,7 +528,8 @@ class TorchRunner:
             names = [key for key, is_finite in zip(values, finite, strict=True) if not is_finite]
             first = f"All modules return finite values, but not the losses: {', '.join(names) or 'constraints'}."
         return NonFiniteError(
-            f"{where}: the loss is not finite. The parameters are those of before the step.\n  {first}\n{WHAT_HELPS}"
+            f"{where}: the loss is not finite. The parameters are those of before the step.\n  {first}\n"
+            + (f"  {unaligned}" if unaligned else WHAT_HELPS)
         )
 
 

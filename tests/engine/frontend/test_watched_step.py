@@ -1,5 +1,7 @@
 """What `check` finds in a step of a model although all dims fit together."""
 
+import functools
+
 import numpy
 import pytest
 
@@ -68,7 +70,7 @@ def test_cross_entropy_over_frames(axis, warns, capsys):
     assert "it learns to copy" not in said
 
 
-def ctc_step(*, model, extern_data, **_kwargs):
+def ctc_step(*, model, extern_data, leaves_out=False, **_kwargs):
     logits, spatial_dim = model.conv(extern_data["data"], in_spatial_dim=TIME)
     loss = rf.ctc_loss(
         logits=logits,
@@ -77,6 +79,8 @@ def ctc_step(*, model, extern_data, **_kwargs):
         targets_spatial_dim=LABELS_TIME,
         blank_index=4,
     )
+    if leaves_out:
+        loss = rf.where(rf.is_finite(loss), loss, 0.0)
     rf.get_run_ctx().mark_as_loss(loss, "ctc")
 
 
@@ -121,6 +125,15 @@ def test_forced_alignment_of_labels_that_are_too_many(capsys):
     ) in " ".join(capsys.readouterr().out.split())
 
 
+def test_labels_of_ctc_that_a_step_leaves_out_where_its_loss_is_infinite(capsys):
+    step = functools.partial(ctc_step, leaves_out=True)
+    check_model(config_of(step, lambda **_kwargs: _Subsampling(), [(9, [1, 2, 3]), (9, [1, 2, 3, 1])]))
+    out = capsys.readouterr().out
+    assert "WARNING: train: rf.ctc_loss: the target 'classes' needs at least as many frames. " in out
+    assert "Where there is no alignment, the loss is 0" in out
+    assert "Leave these sequences out" not in out
+
+
 @pytest.mark.parametrize("backend", ["torch", "tensorflow"])
 def test_training_with_labels_of_ctc_that_are_too_many(backend, tmp_path, monkeypatch):
     monkeypatch.setattr(BackendEngine, "selected_engine", None)
@@ -131,8 +144,10 @@ def test_training_with_labels_of_ctc_that_are_too_many(backend, tmp_path, monkey
     try:
         with pytest.raises(
             UserError, match=r"loss:ctc\.(.|\n)*rf\.ctc_loss is infinite where targets need more frames"
-        ):
+        ) as caught:
             tasks.train(config)
+        if backend == "torch":  # which is asked for the lengths; a graph would have to be made anew for that
+            assert "frames. In 'seq-0': 4 labels; 3 frames.\n  Leave these sequences out" in str(caught.value)
     finally:
         rf.select_backend_numpy()
         TIME.reset_raw()
