@@ -2,8 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from contextlib import contextmanager
+from collections.abc import Callable, Sequence
 from typing import Any
 
 import numpy
@@ -11,13 +10,13 @@ import numpy
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import fail
 from returnn.frontend._out_dims import out_dim_for
+from returnn.frontend._watched_finite import note_is_finite
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.plans import plans
 from returnn.util.errors import check_known
 
 Operand = Tensor | int | float | complex | bool | numpy.ndarray
 
-_watched_is_finite: list[list[Tensor]] = []
 _COMPARE_SYMBOLS = {
     "==": "equal",
     "!=": "not_equal",
@@ -395,21 +394,9 @@ def identity(x: Tensor) -> Tensor:
     return x
 
 
-@contextmanager
-def watched_is_finite() -> Iterator[list[Tensor]]:
-    """:return: what was asked in the `with` block whether it is finite"""
-    found: list[Tensor] = []
-    _watched_is_finite.append(found)
-    try:
-        yield found
-    finally:
-        _watched_is_finite.remove(found)
-
-
 def is_finite(a: Tensor) -> Tensor:
     """:return: bool: whether it is neither infinite nor NaN"""
-    for found in _watched_is_finite:
-        found.append(a)
+    note_is_finite(a)
     return get_backend_of(a).is_finite(a)
 
 

@@ -9,9 +9,9 @@ from dataclasses import dataclass, field
 
 from returnn.engine.frontend.unaligned import HOW_TO_GO_ON
 from returnn.engine.report.compared_lengths import ComparedDims, IfTooLong, data_keys_of
+from returnn.frontend._watched_finite import watched_is_finite
 from returnn.frontend._watched_weights import watched_weights
 from returnn.frontend.loss import CtcOperands, watched_cross_entropies, watched_ctc_losses
-from returnn.frontend.math_ import watched_is_finite
 from returnn.tensor import Dim, Tensor
 from returnn.util.python.user_code_errors import innermost_of_user
 

@@ -16,7 +16,7 @@ from returnn.tf.layers.core.step_state import UndefinedSource
 from returnn.tf.layers.options.layer_errors import naming_layer
 from returnn.tf.layers.options.layer_options import without_none
 from returnn.tf.layers.options.past import translated
-from returnn.tf.layers.options.registry import get_layer_class
+from returnn.tf.layers.options.registry import get_layer_class, is_choice
 from returnn.tf.layers.structure.source import SourceLayer
 from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, needs_unavailable_data
 from returnn.tf.layers.user_code.derived_class import as_template_says, has_own_template
@@ -26,7 +26,11 @@ from returnn.tf.network.construction_order import sources_first
 from returnn.tf.network.data import NetworkData
 from returnn.tf.network.extern_data import ExternData
 from returnn.tf.network.extra_nets import ExtraNets, is_name_in_extra_net
-from returnn.tf.network.layer_names import NetworkConstructionDependencyLoopException, layer_not_found
+from returnn.tf.network.layer_names import (
+    LayerNotFound,
+    NetworkConstructionDependencyLoopException,
+    layer_not_found,
+)
 from returnn.tf.network.layer_paths import LayerPaths
 from returnn.tf.network.params import NetworkParams
 from returnn.tf.network.place import NetworkPlace
@@ -209,9 +213,12 @@ class Construction:
         except ConfigError as exc:
             if frame is None or not frame.has_undefined:
                 raise
-            stand_in = frame.make_stand_in(self.net, name)  # it may be because of what is not known yet
+            # It may be because of what is not known yet, unless a name is wrong. A choice has more than an output.
+            is_sure = isinstance(exc, LayerNotFound) or is_choice(net_dict[name].get("class"))
+            stand_in = None if is_sure else frame.make_stand_in(self.net, name)
             if stand_in is None:
                 raise UndefinedSource(str(exc)) from exc
+            frame.passed_over.append(exc)
             return stand_in
         finally:
             self.under_construction.pop()

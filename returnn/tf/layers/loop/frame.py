@@ -51,6 +51,7 @@ class Frame:
         self._stack: list[str] = []  # the last one is who uses others
         self._under_construction: list[str] = []
         self.has_undefined = False  # not all that was asked for is known for sure
+        self.passed_over: list[ConfigError] = []  # of layers for which something stands in, see `make_stand_in`
         self.take_losses_of: list[str] = []  # paths of layers being made, which take the losses of what is in them
         self.layers_with_others_inside: list[tuple[str, tuple[str, ...], bool]] = []  # see `InnerTotals.making`
         self.num_guesses = 0  # above 0: what is being made is only there to see what an earlier frame may look like

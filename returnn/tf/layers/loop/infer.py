@@ -78,7 +78,10 @@ def infer(
                 inferred = frame.inferred()
         except UndefinedSource as exc:
             if guesses_by_sources:
-                raise _find_first_cause(exc) from None  # "from exc" would close a circle of causes
+                cause = _find_first_cause(exc)
+                if isinstance(cause, UndefinedSource) and frame.passed_over:  # more likely the reason than its effects
+                    cause = frame.passed_over[0]
+                raise cause from None  # "from exc" would close a circle of causes
             guesses_by_sources = True
             continue
         is_stable = inferred.prev_beam is prev_beam and all(
