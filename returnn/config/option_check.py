@@ -36,6 +36,7 @@ _MAYBE_SIMILAR = 0.8
 _MIN_LENGTH = 4
 _MAX_SHOWN = 3
 _OLD_FORMS = ("num_inputs", "num_outputs", "sparse_input")  # of `extern_data`
+_CODE = re.compile(r"\s*(\w+\[[\"']|from [\w.]+ import |import \w|def \w+\()")
 _TUNING = "hyper_param_tuning"  # with this task, values can be a `HyperParam` instead
 
 
@@ -77,6 +78,7 @@ def check_is_config(config: Config) -> None:
     :raises ConfigError: if these are lines of which none begins with an option, as those of a text
     """
     if not config.dict or any(source.type != "txt" for source in config.sources):
+        _check_each_text(config)
         return
     if any(name in KNOWN_OPTIONS or _nearest_option(name) for name in config.option_names()):
         return
@@ -84,6 +86,15 @@ def check_is_config(config: Config) -> None:
         f"config {config.files[0]!r}: none of its lines begins with an option, as 'num_epochs 5' does.\n"
         "  Is it a text? Data is for data sets, see --help datasets, or for options of tools, such as --text."
     )
+
+
+def _check_each_text(config: Config) -> None:
+    """:raises ConfigError: if a file beside others lacks the first line of Python, as its lines are code"""
+    for source in config.sources:
+        if source.type == "txt" and any(map(_CODE.match, source.content.splitlines())):
+            raise ConfigError(
+                f"config {source.filename!r}: its lines look like Python, but such a file begins with '#!rnn.py'."
+            )
 
 
 def inspect_options(config: Config) -> OptionReport:
@@ -127,7 +138,9 @@ def _is_seen(config: Config, name: str) -> bool:
     """:return: False for what was set by code that a config executes; who uses it there is not seen either"""
     contents = [source.content for source in config.sources]
     executes = any(re.search(r"\bexec\(|\brun_path\(", content) for content in contents)
-    is_here = name in config.command_line_options or any(re.search(rf"\b{name}\b", content) for content in contents)
+    is_here = name in config.command_line_options or any(
+        re.search(rf"\b{re.escape(name)}\b", content) for content in contents
+    )
     return is_here or not executes
 
 

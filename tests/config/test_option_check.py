@@ -417,3 +417,14 @@ def test_a_config_can_ask_for_what_was_an_option_of_old_networks(load):
         config.parse_cmd_args(["++dropout", "0.3"])
     assert inspect_options(asks).unsupported == []
     assert inspect_options(layers).unsupported == ["dropout"]
+
+
+def test_a_file_of_python_beside_others_without_its_first_line(tmp_path):
+    (tmp_path / "base.config").write_text("#!rnn.py\nnetwork = {'decision': {}}\n")
+    (tmp_path / "more.config").write_text('network["decision"].update({"beam_size": 1})\n')
+    config = Config()
+    config.load_file(str(tmp_path / "base.config"))
+    config.load_file(str(tmp_path / "more.config"))
+    with pytest.raises(ConfigError, match="its lines look like Python, but such a file begins"):
+        check_is_config(config)
+    assert inspect_options(config)  # a name with brackets is no pattern

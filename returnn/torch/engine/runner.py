@@ -271,7 +271,7 @@ class TorchRunner:
         """Updates the parameters, see `ModelRunner`."""
         assert self.updater is not None
         has_collected = self.updater.has_collected
-        self.updater.set_time(self._time(step.epoch, batch.complete_frac))
+        self.updater.set_time(self._time(step.epoch, self._complete_frac_of_all(batch.complete_frac)))
         with self._profiler.step():
             cause = ""
             try:
@@ -387,6 +387,15 @@ class TorchRunner:
             print(f"memory: {memory_report(self.device)}", file=log.v2)
         if self.config.options.reset_dev_memory_caches:
             free_cached_memory(self.device)
+
+    def _complete_frac_of_all(self, complete_frac: float | None) -> float | None:
+        """:return: the same on all workers that make a step together: that of the first one"""
+        options = self.config.options
+        is_asked = callable(options.dynamic_learning_rate) or callable(options.accum_grad_multiple_step)
+        if self._step_of_all is None or self.processes is None or not is_asked:
+            return complete_frac
+        of_first = float(self.processes.of_all(-1.0 if complete_frac is None else complete_frac)[0])
+        return None if of_first < 0 else of_first
 
     def _time(self, epoch: int, complete_frac: float | None) -> StepTime:
         return StepTime(self.train_step, epoch, None if complete_frac is None else epoch - 1 + complete_frac)

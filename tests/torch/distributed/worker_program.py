@@ -55,10 +55,18 @@ def losses(*, normalized=False, only_some=False, statistics=False):
 
 ADAM = {"optimizer": {"class": "adam"}, "learning_rate": 0.02}
 SGD = {"optimizer": {"class": "sgd"}, "learning_rate": 0.01}
+
+
+def rate_of_part(*, learning_rate: float, epoch_continuous: float, **_kwargs: object) -> float:
+    return learning_rate * epoch_continuous
+
+
 # Options of all processes; whether it is one step of all batches together.
 CASES = {
     "sum over frames": ({**SGD, "train_step": losses()}, True),
     "mean over frames": ({**ADAM, "train_step": losses(normalized=True)}, True),
+    # which part of the epoch is done differs between the workers, and must not make different steps
+    "rates by the part that is done": ({**SGD, "train_step": losses(), "dynamic_learning_rate": rate_of_part}, False),
     "a part that only some need": ({**SGD, "train_step": losses(only_some=True)}, False),
     "clipped and accumulated": (
         {**ADAM, "train_step": losses(), "gradient_clip_global_norm": 0.5, "accum_grad_multiple_step": 4},

@@ -16,7 +16,10 @@ def make_parser() -> argparse.ArgumentParser:
     parser.add_argument("--start_seq", "--startseq", type=int, default=0, help="first sequence")
     parser.add_argument("--end_seq", "--endseq", type=int, help="last sequence, exclusive. Default: all")
     parser.add_argument(
-        "--epoch", type=int, help="which one, as in training. Default: all of the data, in the order of the first one"
+        "--epoch",
+        type=int,
+        help="which one, as in training. Default: all of the data, in the order of the first one. "
+        "'dev' and the like of a config are sorted by length, as in tasks, unless their 'seq_ordering' says otherwise",
     )
     return parser
 
