@@ -127,7 +127,8 @@ def run_record(config: Config) -> RunRecord:
     is_wanted = bool(model) and not config.options.dry_run and os.path.isdir(os.path.dirname(model) or ".")
     names = sorted(config.command_line_options - {"task", "load_config"})
     values = (f"++{name} {config.opt_typed_value(name)}"[:_MAX_CHARACTERS_OF_OBJECT] for name in names)
-    return RunRecord(f"{model}{SUFFIX}" if is_wanted else None, " ".join(values))
+    further_files = map(os.path.basename, config.files[1:])  # searches often differ by these alone
+    return RunRecord(f"{model}{SUFFIX}" if is_wanted else None, " ".join([*further_files, *values]))
 
 
 def _options(config: Config) -> dict[str, Any]:

@@ -5,7 +5,7 @@ import json
 import pytest
 
 from returnn.config import Config
-from returnn.engine.report.run_record import RunRecord, run_record
+from returnn.engine.report.run_record import SUFFIX, RunRecord, run_record
 from returnn.engine.search_results import print_scores
 from returnn.log import log
 
@@ -59,6 +59,17 @@ def test_a_search(tmp_path):
     assert (line["event"], line["epoch"], len(line["samples"])) == ("search", 7, 50)
     assert line["samples"][0] == {"tag": "seq-0", "hypothesis": "a b", "reference": "a c"}
     assert line["scores"][0].startswith("WER 50.00%")
+
+
+def test_a_search_is_told_apart_by_further_configs_and_options(tmp_path):
+    config = Config()
+    for name, text in (("base", f"model = {str(tmp_path / 'net')!r}"), ("nbest", "beam = 3")):
+        (tmp_path / f"{name}.config").write_text(f"#!rnn.py\n{text}\n")
+        config.load_file(str(tmp_path / f"{name}.config"))
+    config.parse_cmd_args(["++task", "search", "++beam", "5"])
+    run_record(config).write_search(3, {}, {}, [])
+    (line,) = lines_of(tmp_path / f"net{SUFFIX}")
+    assert line["options"] == "nbest.config ++beam 5"
 
 
 def test_a_run_goes_on_without_it(tmp_path, capsys):
