@@ -17,6 +17,7 @@ from returnn.log import log
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.system.warn_once import warn_once
+from returnn.util.texts.counted import counted
 
 
 @dataclass(frozen=True)
@@ -113,7 +114,7 @@ def output_arrays(tensors: Mapping[str, Tensor], values: Mapping[str, numpy.ndar
             longest = int(sizes.max(initial=0))
             if longest > (frames := numpy.shape(values[name])[axis]):
                 raise ConfigError(
-                    f"option 'forward_step': the output {name!r} has {frames} frames in memory along "
+                    f"option 'forward_step': the output {name!r} has {counted(frames, 'frame')} in memory along "
                     f"{tensor.dims[axis].name!r}, but lengths up to {longest}."
                 )
         arrays[name] = OutputArray(tensor.copy_template(name=name), numpy.asarray(values[name]), lengths)

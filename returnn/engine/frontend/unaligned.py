@@ -25,7 +25,11 @@ def unaligned_text(losses: Iterable[CtcOperands], tags: Sequence[str], as_numpy:
         if found:
             _, labels, needed, frames = found[0]
             names = some_of([tags[i] for i, *_ in found], 3)
-            blanks = f", which need {needed} frames with a blank between two of the same" if needed > labels else ""
+            blanks = (
+                f", which need {counted(needed, 'frame')} with a blank between two of the same"
+                if needed > labels
+                else ""
+            )
             return (
                 "rf.ctc_loss is infinite where targets need more frames. "
                 f"In {names}: {counted(labels, 'label')}{blanks}"

@@ -355,8 +355,11 @@ def test_no_parameter_matters():
         (
             {},
             {"output": {"updater_opts": {"accum_grad_multiple_step": -2}}},
-            "layer 'output': updater_opts: option 'accum_grad_multiple_step': got -2, but expected an integer from 0.\n"
-            "  An update comes after so many steps, with the sum of their gradients. Default: 0.",
+            "layer 'output': updater_opts: option 'accum_grad_multiple_step': got -2, but expected an integer from 0 "
+            "or a function.\n"
+            "  An update comes after so many steps, with the sum of their gradients. With PyTorch, it may be a "
+            "function that returns the number: `def accum_grad_multiple_step(*, epoch, epoch_continuous, "
+            "global_train_step, **kwargs)`. Default: 0.",
         ),
         (
             {},

@@ -79,8 +79,9 @@ def infer(
         except UndefinedSource as exc:
             if guesses_by_sources:
                 cause = _find_first_cause(exc)
-                if isinstance(cause, UndefinedSource) and frame.passed_over:  # more likely the reason than its effects
-                    cause = frame.passed_over[0]
+                passed_over = frame.passed_over[0] if frame.passed_over else None
+                if passed_over is not None and any(isinstance(e, UndefinedSource) for e in (cause, passed_over)):
+                    cause = passed_over  # more likely the reason than its effects
                 raise cause from None  # "from exc" would close a circle of causes
             guesses_by_sources = True
             continue
@@ -372,6 +373,7 @@ class _TemplateFrame(Frame):
             return self._states_of(self.layers[path], self.prev_beam)
         guess = None if self.make_stand_in_layer is None else _guess_from_options(self.network, path, self.descriptions)
         if guess is not None:
+            self.passed_over.append(self._unknown_past(path))
             return {}  # what stands in for it has none, and the next round knows
         raise self._unknown_past(path)
 
