@@ -7,10 +7,10 @@ from typing import Any
 
 import numpy
 
+from returnn.frontend import _watched_finite
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import fail
 from returnn.frontend._out_dims import out_dim_for
-from returnn.frontend._watched_finite import note_is_finite
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.plans import plans
 from returnn.util.errors import check_known
@@ -396,7 +396,7 @@ def identity(x: Tensor) -> Tensor:
 
 def is_finite(a: Tensor) -> Tensor:
     """:return: bool: whether it is neither infinite nor NaN"""
-    note_is_finite(a)
+    _watched_finite.note_is_finite(a)
     return get_backend_of(a).is_finite(a)
 
 

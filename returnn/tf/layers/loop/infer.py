@@ -79,10 +79,9 @@ def infer(
         except UndefinedSource as exc:
             if guesses_by_sources:
                 cause = _find_first_cause(exc)
-                passed_over = frame.passed_over[0] if frame.passed_over else None
-                if passed_over is not None and any(isinstance(e, UndefinedSource) for e in (cause, passed_over)):
-                    cause = passed_over  # more likely the reason than its effects
-                raise cause from None  # "from exc" would close a circle of causes
+                reasons = [*frame.passed_over[:1], cause]  # the first one is more likely the reason than its effects
+                is_of_past = any(isinstance(reason, UndefinedSource) for reason in reasons)
+                raise (reasons[0] if is_of_past else cause) from None  # "from exc" would close a circle of causes
             guesses_by_sources = True
             continue
         is_stable = inferred.prev_beam is prev_beam and all(
@@ -371,8 +370,7 @@ class _TemplateFrame(Frame):
             self.guess_by_construction(path)
         if path in self.layers:
             return self._states_of(self.layers[path], self.prev_beam)
-        guess = None if self.make_stand_in_layer is None else _guess_from_options(self.network, path, self.descriptions)
-        if guess is not None:
+        if self.make_stand_in_layer is not None and describe(path, self.descriptions).keys() & {"n_out", "out_dim"}:
             self.passed_over.append(self._unknown_past(path))
             return {}  # what stands in for it has none, and the next round knows
         raise self._unknown_past(path)
