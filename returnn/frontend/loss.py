@@ -2,8 +2,6 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterator
-from contextlib import contextmanager
 from typing import NamedTuple
 
 from returnn.frontend._array.gather import valid_only
@@ -11,6 +9,7 @@ from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import fail, require_dims, shown
 from returnn.frontend._out_dims import out_dim_for, out_dim_with_lengths
 from returnn.frontend._reduce import reduce_argmax, reduce_sum
+from returnn.frontend._watch import Watch
 from returnn.frontend.array_ import cast, gather, masked_select, scatter, shift_right, where
 from returnn.frontend.assert_ import assert_
 from returnn.frontend.const import ones_like
@@ -21,8 +20,6 @@ from returnn.tensor import Dim, Tensor
 from returnn.util.errors import check_known
 
 _ESTIMATED_TYPES = ("logits", "probs", "log-probs")
-_watched: list[list[tuple[Tensor, Tensor, Dim]]] = []
-_watched_ctc: list[list[CtcOperands]] = []
 
 
 class CtcOperands(NamedTuple):
@@ -33,6 +30,12 @@ class CtcOperands(NamedTuple):
     targets_spatial_dim: Dim
     input_spatial_dim: Dim
     label_loop: bool
+
+
+_CROSS_ENTROPIES: Watch[tuple[Tensor, Tensor, Dim]] = Watch()
+_CTC_OPERANDS: Watch[CtcOperands] = Watch()
+watched_cross_entropies = _CROSS_ENTROPIES.look  # `estimated`, `target` and `axis` of each
+watched_ctc_losses = _CTC_OPERANDS.look  # also of forced alignments
 
 
 def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_type: str) -> Tensor:
@@ -51,8 +54,7 @@ def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_typ
             "If they are as long as each other, they have to be the same dim, by rf.replace_dim, or in data by "
             "'same_dim_tags_as'. For all pairs of both, there is rf.expand_dims.",
         )
-    for found in _watched:
-        found.append((estimated, target, axis))
+    _CROSS_ENTROPIES.note((estimated, target, axis))
     if estimated_type == "logits":
         backend = get_backend_of(estimated, target)
         return backend.softmax_cross_entropy_with_logits(logits=estimated, targets=target, axis=axis)
@@ -60,28 +62,6 @@ def cross_entropy(*, estimated: Tensor, target: Tensor, axis: Dim, estimated_typ
     if target.sparse:
         return neg(gather(log_probs, indices=target, axis=axis))
     return neg(matmul(target, log_probs, reduce=axis))
-
-
-@contextmanager
-def watched_cross_entropies() -> Iterator[list[tuple[Tensor, Tensor, Dim]]]:
-    """:return: `estimated`, `target` and `axis` of all cross entropies that are computed in the `with` block"""
-    found: list[tuple[Tensor, Tensor, Dim]] = []
-    _watched.append(found)
-    try:
-        yield found
-    finally:
-        _watched.remove(found)
-
-
-@contextmanager
-def watched_ctc_losses() -> Iterator[list[CtcOperands]]:
-    """:return: what all CTC losses and forced alignments that are computed in the `with` block compare"""
-    found: list[CtcOperands] = []
-    _watched_ctc.append(found)
-    try:
-        yield found
-    finally:
-        _watched_ctc.remove(found)
 
 
 def ctc_loss(
@@ -112,8 +92,7 @@ def ctc_loss(
     :return: {...}, in nats: negative log probability of the targets; infinite, with gradient 0, where there is no
         alignment
     """
-    for found in _watched_ctc:
-        found.append(CtcOperands("ctc_loss", targets, targets_spatial_dim, input_spatial_dim, label_loop))
+    _CTC_OPERANDS.note(CtcOperands("ctc_loss", targets, targets_spatial_dim, input_spatial_dim, label_loop))
     return get_backend_of(logits, targets).ctc_loss(
         logits=logits,
         logits_normalized=logits_normalized,
@@ -143,8 +122,7 @@ def ctc_best_path(
     :return: [..., input_spatial_dim] -> classes: the path with the highest probability, with blanks. Where there is no
         alignment, as the targets need more frames, these are any classes; `ctc_loss` with `max_approx` is infinite then
     """
-    for found in _watched_ctc:
-        found.append(CtcOperands("ctc_best_path", targets, targets_spatial_dim, input_spatial_dim, label_loop))
+    _CTC_OPERANDS.note(CtcOperands("ctc_best_path", targets, targets_spatial_dim, input_spatial_dim, label_loop))
     return get_backend_of(logits, targets).ctc_best_path(
         logits=logits,
         logits_normalized=logits_normalized,

@@ -7,7 +7,7 @@ from typing import Any
 
 import numpy
 
-from returnn.frontend import _watched_finite
+from returnn.frontend import _watch
 from returnn.frontend._backend import get_backend_of
 from returnn.frontend._ops.operands import fail
 from returnn.frontend._out_dims import out_dim_for
@@ -396,7 +396,7 @@ def identity(x: Tensor) -> Tensor:
 
 def is_finite(a: Tensor) -> Tensor:
     """:return: bool: whether it is neither infinite nor NaN"""
-    _watched_finite.note_is_finite(a)
+    _watch.IS_FINITE.note(a)
     return get_backend_of(a).is_finite(a)
 
 

@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 
 from returnn.engine.frontend.unaligned import HOW_TO_GO_ON
 from returnn.engine.report.compared_lengths import ComparedDims, IfTooLong, data_keys_of
-from returnn.frontend._watched_finite import watched_is_finite
+from returnn.frontend._watch import IS_FINITE
 from returnn.frontend._watched_weights import watched_weights
 from returnn.frontend.loss import CtcOperands, watched_cross_entropies, watched_ctc_losses
 from returnn.tensor import Dim, Tensor
@@ -46,7 +46,7 @@ def watched_step(templates: Mapping[str, Tensor]) -> Iterator[StepFindings]:
         watched_weights(on_other_sum),
         watched_ctc_losses() as ctc_losses,
         watched_cross_entropies() as entropies,
-        watched_is_finite() as asked,
+        IS_FINITE.look() as asked,
     ):
         yield found
     if_infinite: IfTooLong = "zero" if asked else "error"  # most likely, the step leaves out what is infinite
