@@ -9,34 +9,18 @@ from __future__ import annotations
 
 from returnn.config import Config, get_global_config
 from returnn.engine.run.worker_options import WorkerOptions
-from returnn.util.system.process_group import ProcessPlace, find_place
+from returnn.util.system.process_group import PlaceContext, ProcessPlace, find_place
 
 _ALONE = ProcessPlace(0, 1, 0, 1, "")
 
 
-class HorovodContext:
+class HorovodContext(PlaceContext):
     """The options of the config about it, and which of the processes this one is."""
 
     def __init__(self, config: Config) -> None:
         """:param config: with `use_horovod`"""
         self._options = WorkerOptions.from_config(config) or WorkerOptions()
-        self._place = find_place() or _ALONE
-
-    def rank(self) -> int:
-        """:return: number of this process, from 0 on"""
-        return self._place.rank
-
-    def size(self) -> int:
-        """:return: number of processes"""
-        return self._place.size
-
-    def local_rank(self) -> int:
-        """:return: number of this process on its machine"""
-        return self._place.local_rank
-
-    def local_size(self) -> int:
-        """:return: number of processes on this machine"""
-        return self._place.local_size
+        super().__init__(find_place() or _ALONE)
 
     def get_reduce_type(self) -> str:
         """:return: `horovod_reduce_type`: "grad": gradients are exchanged; "param": parameters, from time to time"""

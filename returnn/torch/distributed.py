@@ -25,7 +25,7 @@ from returnn.engine.run.worker_options import TorchWorkerOptions
 from returnn.log import log
 from returnn.tensor import Tensor
 from returnn.util.errors import ConfigError, UserError
-from returnn.util.system.process_group import ProcessPlace, find_place
+from returnn.util.system.process_group import PlaceContext, ProcessPlace, find_place
 
 _SEEDS_APART = 16127  # between the random seeds of two workers
 _ANSWER_S = 5.0  # a worker that is alive says within this time that a step has failed for it, too
@@ -255,31 +255,7 @@ def init_workers(config: Config, device: torch.device) -> TorchWorkers | None:
     return _workers
 
 
-class DistributedContext:
-    """Which of the processes this one is, for code of a config that has to know."""
-
-    def __init__(self, place: ProcessPlace) -> None:
-        """:param place: of this process"""
-        self._place = place
-
-    def rank(self) -> int:
-        """:return: number of this process, from 0 on"""
-        return self._place.rank
-
-    def size(self) -> int:
-        """:return: number of processes"""
-        return self._place.size
-
-    def local_rank(self) -> int:
-        """:return: number of this process on its machine"""
-        return self._place.local_rank
-
-    def local_size(self) -> int:
-        """:return: number of processes on this machine"""
-        return self._place.local_size
-
-
-def get_ctx(config: Config | None = None) -> DistributedContext | None:
+def get_ctx(config: Config | None = None) -> PlaceContext | None:
     """
     :param config: default: the global one
     :return: None if the config does not have `torch_distributed`, or no launcher has started several processes
@@ -288,4 +264,4 @@ def get_ctx(config: Config | None = None) -> DistributedContext | None:
     place = find_place()
     if config is None or config.options.torch_distributed is None or place is None:
         return None
-    return DistributedContext(place)
+    return PlaceContext(place)

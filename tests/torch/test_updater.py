@@ -204,6 +204,9 @@ def test_state_of_another_optimizer():
     adam.step(objective(adam), StepTime())
     with pytest.raises(ConfigError, match="is of another optimizer or model: that one has 'amsgrad', 'betas'"):
         sgd.load_state(adam.state())
+    with pytest.raises(ConfigError, match="it has 'weights', and no 'param_groups'"):
+        adam.load_state({"weights": 1})
+    adam.load_state(adam.state()["optimizer"])
     state = adam.state()
     with pytest.raises(ConfigError, match=r"only one of them has 'linear\.bias', 'other'"):
         adam.load_state({**state, "param_names": ["other" if n == "linear.bias" else n for n in state["param_names"]]})

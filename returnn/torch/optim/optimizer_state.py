@@ -36,16 +36,16 @@ def load_state_of_optimizer(
     :param state: what `state_of_optimizer` returned; without `param_names`, the order counts
     :raises ConfigError: if it is of another optimizer or model
     """
-    saved = state["optimizer"]
+    saved = state.get("optimizer", state)  # the latter: as PyTorch itself has it
+    if "param_groups" not in saved:
+        raise _error(f"it has {some_of(sorted(map(str, saved)), 3)}, and no 'param_groups'")
     _check_class(optimizer, saved["param_groups"])
     own = _names_in_groups(optimizer, parameters)
     numbers = [number for group in saved["param_groups"] for number in group["params"]]
     names = list(state.get("param_names") or ())
     own_parameters = dict(zip(own, (p for group in optimizer.param_groups for p in group["params"]), strict=True))
-    orders = [names, own] if sorted(names) == sorted(own) else [] if names else [own]
-    if len(numbers) != len(own):
-        orders = []
-    for order in orders:
+    is_of_own = len(numbers) == len(own) and (not names or sorted(names) == sorted(own))
+    for order in filter(None, [names, own] if is_of_own else []):
         by_name = {name: saved["state"][n] for name, n in zip(order, numbers, strict=True) if n in saved["state"]}
         if all(_fits(values, own_parameters[name]) for name, values in by_name.items()):
             _load(optimizer, own, by_name)

@@ -40,6 +40,30 @@ class ProcessPlace:
         return self.rank == 0
 
 
+class PlaceContext:
+    """Which of the processes this one is, for code of a config that has to know."""
+
+    def __init__(self, place: ProcessPlace) -> None:
+        """:param place: of this process"""
+        self._place = place
+
+    def rank(self) -> int:
+        """:return: number of this process, from 0 on"""
+        return self._place.rank
+
+    def size(self) -> int:
+        """:return: number of processes"""
+        return self._place.size
+
+    def local_rank(self) -> int:
+        """:return: number of this process on its machine"""
+        return self._place.local_rank
+
+    def local_size(self) -> int:
+        """:return: number of processes on this machine"""
+        return self._place.local_size
+
+
 def find_place(environ: Mapping[str, str] | None = None) -> ProcessPlace | None:
     """
     :param environ: default: that of this process
