@@ -11,7 +11,8 @@ from __future__ import annotations
 from collections.abc import Mapping
 from dataclasses import dataclass
 
-from returnn.tensor import Tensor
+import returnn.frontend as rf
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.loop.compile import CompiledLoop
@@ -71,7 +72,12 @@ def emit(compiled: CompiledLoop) -> EmittedLoop:
     for path, kept in kept_outputs.items():
         if kept.is_used:
             kept.keep(last_frame(after.make(path).output, compiled.time_dim_behind, kept(), inputs.layer.network.beams))
-    output = after.make("output").output
+    output = _in_all_frames(after.make("output").output, after.compiled.time_dim_behind)
     if finished is None:
         return EmittedLoop(output, before, None, after, None, {})
     return EmittedLoop(output, before, finished.frame, after, finished.beam, finished.totals)
+
+
+def _in_all_frames(output: Tensor, time_dim: Dim) -> Tensor:
+    """:return: [T, ...]: also of a layer that depends on nothing in the loop, and was moved out of it"""
+    return output if time_dim in output.dims else rf.expand_dim(output, time_dim)

@@ -17,6 +17,7 @@ from dataclasses import dataclass
 import tensorflow as tf
 
 import returnn.frontend as rf
+from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.step_state import GrowingInitial
@@ -59,6 +60,8 @@ def with_past(
     :param after_loop: function of all frames, which is called after the loop
     :return: {..., out_dim}: all frames so far
     """
+    if get_selected_backend() == "template":
+        out_dim.dyn_size_ext = None  # those of another loop over the same dim, of which this one knows nothing
     if masks_around(layer):
         return _with_past_of_some(layer, key, frame, out_dim=out_dim)
     step = number_of_step(layer)

@@ -104,8 +104,7 @@ class LoopRecurrence:
         if inputs.has_known_length and not self.layer.network.search_flag:
             self._check_lengths_of_targets(inputs)
         output = self._with_out_dim(_time_beside_batch(inputs.in_order(self.emitted.output), inputs.time_dim))
-        if inputs.time_dim in output.dims:  # otherwise it is the same in all frames, and was moved out
-            output = output.copy_with_roles(time_dim=inputs.time_dim)
+        output = output.copy_with_roles(time_dim=inputs.time_dim)
         self._give_losses_to_loop_around(output)
         self._give_totals()
         return output

@@ -359,3 +359,19 @@ def test_steps_of_an_inner_loop_cannot_go_on():
     unit = {"inner": inner, "output": {"class": "reduce", "axis": "T", "mode": "sum", "from": "inner"}}
     with tf.Graph().as_default(), pytest.raises(ConfigError, match="only possible for a loop that is not inside"):
         construct(loop(unit, optimize_move_layers_out=False))
+
+
+@pytest.mark.parametrize("direction", [1, -1])
+@pytest.mark.parametrize("optimize", [True, False])
+def test_the_output_has_the_frames_of_the_loop_also_if_all_are_the_same(optimize, direction):
+    unit = {"output": {"class": "eval", "from": "base:data:vec", "eval": "source(0) * 2"}}
+    net_dict = {
+        **loop(unit, optimize_move_layers_out=optimize, direction=direction),
+        "sum": {"class": "reduce", "mode": "sum", "axis": "T", "from": "output", "is_output_layer": True},
+    }
+    net = RecurrentNet(net_dict, fetch=("output", "sum"))
+    data, lengths = sequences(n_batch=2, max_len=3)
+    out = net.run(data, lengths, vec=numpy.ones((2, 5), "float32")).out
+    assert net.net.get_layer("output").output.get_time_dim_tag() == net.extern["data"].get_time_dim_tag()
+    assert out["output"].shape == (2, 3, 5)
+    assert_close(out["sum"], [[2.0 * n] * 5 for n in lengths])

@@ -11,6 +11,7 @@ from returnn.tensor import Dim
 from returnn.tensor.dim import single_step_dim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import RecurrentNet, sequences, valid
+from tests.tf.layers.rec.test_units import assert_close
 
 
 def in_loop(unit: dict[str, Any], **options: Any) -> dict[str, Any]:
@@ -199,3 +200,33 @@ def test_the_frame_of_the_source_before(feedback):
     before = net.run(data, lengths).out["output/before"]
     numpy.testing.assert_array_equal(before[:, 0], 0)
     numpy.testing.assert_array_equal(before[:, 1:], data[:, :-1])
+
+
+@pytest.mark.parametrize("second", [True, False])
+@pytest.mark.parametrize("first", [True, False])
+def test_two_loops_may_have_the_same_dim_for_their_past(first, second):
+    past = Dim(None, name="past")
+    unit = {
+        "past": {"class": "cum_concat", "from": "data:source", "out_spatial_dim": past},
+        "energy": {"class": "dot", "from": ["data:source", "past"], "reduce": "F"},
+        "weights": {"class": "softmax_over_spatial", "from": "energy", "axis": past},
+        "output": {"class": "dot", "from": ["weights", "past"], "reduce": past},
+    }
+    net_dict = {
+        "first": {"class": "rec", "from": "data", "unit": unit, "optimize_move_layers_out": first},
+        "half": {"class": "pool", "mode": "max", "pool_size": [2], "padding": "valid", "from": "first"},
+        "output": {"class": "rec", "from": "half", "unit": unit, "optimize_move_layers_out": second},
+    }
+    data, lengths = sequences(n_batch=2, max_len=6)
+    output = RecurrentNet(net_dict).run(data, lengths).output
+    for b, n in enumerate(lengths):
+        frames = attended(data[b, :n])
+        halves = frames[: n // 2 * 2].reshape(n // 2, 2, -1).max(axis=1)
+        assert_close(output[b, : n // 2], attended(halves))
+
+
+def attended(x):
+    """:return: [T, F]: self-attention of each frame over those up to it"""
+    energies = numpy.where(numpy.tri(len(x), dtype=bool), x @ x.T, -numpy.inf)
+    weights = numpy.exp(energies - energies.max(axis=1, keepdims=True))
+    return weights / weights.sum(axis=1, keepdims=True) @ x
