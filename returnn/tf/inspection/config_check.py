@@ -225,7 +225,7 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
             for error in network.errors:
                 report.add_error(error)
             if dataset_option(config, "train") and not network.errors and not may_have_loss(network.layers):
-                report.add_error(no_loss_text(purpose="training"))
+                report.add_error(no_loss_text(net_dict, purpose="training"))
     unused = unused_layers(net_dict, used)
     if unused:
         report.warnings.append(f"layers{of_epoch} that nothing uses: {', '.join(unused)}")

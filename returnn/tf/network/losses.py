@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
 import tensorflow as tf
@@ -15,13 +15,30 @@ from returnn.tf.network.layer_lists import subnets_without_layer
 from returnn.tf.util.collectives import share_of_constraints
 
 
-def no_loss_text(*, purpose: str) -> str:
+def no_loss_text(net_dict: Mapping[str, Any], *, purpose: str) -> str:
     """
+    :param net_dict: the layers
     :param purpose: what losses are needed for
     :return: error for a network without losses
     """
+    with_loss = [*_with_loss(net_dict)]
+    if with_loss:
+        names, outer = ", ".join(repr("/".join(path)) for path in with_loss), with_loss[0][0]
+        hint = f"Call {outer!r} \"output\", or give it 'is_output_layer': True."
+        return f"{purpose}: no layer that is made has a loss. Nothing needs these, which have one: {names}.\n  {hint}"
     hint = "Add 'loss' and 'target' to a layer, such as 'loss': 'ce', 'target': 'classes' to a softmax."
     return f"{purpose}: no layer has a loss.\n  {hint}"
+
+
+def _with_loss(net_dict: Mapping[str, Any]) -> Iterator[tuple[str, ...]]:
+    """:return: the names of each layer with a loss, and of those around it"""
+    for name, layer in net_dict.items():
+        options = layer if isinstance(layer, Mapping) else {}
+        if options.get("loss"):
+            yield (name,)
+        for inside in options.values():
+            if isinstance(inside, Mapping):
+                yield from ((name, *path) for path in _with_loss(inside))
 
 
 class NetworkLosses:

@@ -63,6 +63,23 @@ def test_network_without_loss(tmp_path):
     assert error.startswith("training: no layer has a loss.\n  Add 'loss' and 'target' to a layer")
 
 
+def test_losses_in_a_layer_that_nothing_needs(tmp_path):
+    label = {"class": "softmax", "from": "data:source", "loss": "ce", "target": "classes"}
+    unit = {"label": label, "output": {"class": "copy", "from": "label"}}
+    network = {**NO_LOSS, "loop": {"class": "rec", "from": "data", "unit": unit}}
+    text = (
+        "training: no layer that is made has a loss. Nothing needs these, which have one: 'loop/label'.\n"
+        "  Call 'loop' \"output\", or give it 'is_output_layer': True."
+    )
+    options = task_config(tmp_path, "train", network=network)
+    with pytest.raises(ConfigError) as info:
+        tasks.train(options)
+    assert str(info.value) == text
+    assert check_config(options).errors == [text]
+    network["loop"]["is_output_layer"] = True
+    tasks.train(task_config(tmp_path, "train", network=network))
+
+
 def test_loss_without_its_target():
     network = {"output": {"class": "softmax", "n_out": 3, "from": "data", "loss": "ce"}}
     extern_data = {"data": {"dim": 9}, "labels": {"dim": 3, "sparse": True}}

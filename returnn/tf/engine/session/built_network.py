@@ -107,7 +107,7 @@ def check_has_loss(network: TFNetwork, *, purpose: str) -> None:
     network.maybe_construct_objective()
     has_constraints = network.total_constraints.op.type != "Const"
     if not network.losses_dict and not has_constraints:
-        raise ConfigError(no_loss_text(purpose=purpose))
+        raise ConfigError(no_loss_text(network.layers_desc, purpose=purpose))
 
 
 def create_network(
