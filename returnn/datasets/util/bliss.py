@@ -11,9 +11,10 @@ from __future__ import annotations
 import os
 from collections.abc import Iterator
 from dataclasses import dataclass
-from typing import BinaryIO
+from io import BufferedReader
 from xml.etree import ElementTree
 
+from returnn.datasets.util.xml_parser import where_and_what, xml_parser
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import open_maybe_gzip
 
@@ -27,6 +28,9 @@ class BlissSegment:
     start: float  # in seconds
     end: float | None  # in seconds, None: to the end of the recording
     orth: str
+
+
+_FIRST_LINE = 200  # bytes
 
 
 def is_bliss_file(filename: str) -> bool:
@@ -52,15 +56,16 @@ def iter_bliss(filename: str) -> Iterator[BlissSegment]:
         try:
             yield from _iter_segments(file, filename)
         except ElementTree.ParseError as exc:
-            raise UserError(f"Bliss file {filename!r}, line {exc.position[0]}: {exc}.") from exc
+            raise UserError(f"Bliss file {filename!r}{where_and_what(exc)}") from exc
         except (OSError, EOFError) as exc:
             raise UserError(f"Cannot read the file {filename!r}: {exc}") from exc
 
 
-def _iter_segments(file: BinaryIO, filename: str) -> Iterator[BlissSegment]:
+def _iter_segments(file: BufferedReader, filename: str) -> Iterator[BlissSegment]:
     path: list[ElementTree.Element] = []
     position = 0  # of the segment in its recording, from 1
-    for event, element in ElementTree.iterparse(file, events=("start", "end")):
+    parser = xml_parser(file.peek(_FIRST_LINE))
+    for event, element in ElementTree.iterparse(file, events=("start", "end"), parser=parser):
         if event == "start":
             path.append(element)
             position = 0 if element.tag == "recording" else position

@@ -15,6 +15,7 @@ import numpy.typing
 
 from returnn.datasets.util.allophone import AllophoneState, StateTying
 from returnn.datasets.util.vocabulary import Vocabulary
+from returnn.datasets.util.xml_parser import where_and_what, xml_parser
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 from returnn.util.files.text_file import read_bytes
 
@@ -54,9 +55,10 @@ class Lexicon:
         self.lemmas: dict[str, Lemma] = {}
         self._where = f"lexicon {filename!r}"
         try:
-            root = ElementTree.fromstring(read_bytes(filename))
+            text = read_bytes(filename)
+            root = ElementTree.fromstring(text, parser=xml_parser(text))
         except ElementTree.ParseError as exc:
-            raise UserError(f"{self._where}, line {exc.position[0]}: {exc}.") from exc
+            raise UserError(f"{self._where}{where_and_what(exc)}") from exc
         for element in root.findall("phoneme-inventory/phoneme"):
             self._add_phoneme(element)
         for element in root.findall("lemma"):

@@ -5,20 +5,21 @@ from __future__ import annotations
 import gzip
 import zlib
 from collections.abc import Iterator
-from typing import BinaryIO, cast
+from io import BufferedReader
+from typing import cast
 
 from returnn.util.errors import UserError
 from returnn.util.files.file_kind import kind_of_binary, known_kind
 from returnn.util.files.near_files import hint_for_missing_file
 
 
-def open_maybe_gzip(filename: str) -> BinaryIO:
+def open_maybe_gzip(filename: str) -> BufferedReader:
     """
     :return: file for bytes; decompresses what has the name ending `.gz`
     :raises UserError: if there is no such file, or it cannot be opened
     """
     try:
-        return cast(BinaryIO, gzip.open(filename, "rb")) if filename.endswith(".gz") else open(filename, "rb")
+        return cast(BufferedReader, gzip.open(filename, "rb")) if filename.endswith(".gz") else open(filename, "rb")
     except OSError as exc:
         near = hint_for_missing_file(filename) if isinstance(exc, FileNotFoundError) else ""
         raise UserError(f"Cannot open the file {filename!r}: {exc.strerror or exc}.{near}") from exc
