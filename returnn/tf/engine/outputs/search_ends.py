@@ -51,6 +51,11 @@ class SearchEnds:
                     f"{end.choice.where()}: the scores of {num:,} {of_all} are above 0, so that the source has no"
                     " probabilities, as 'input_type' says."
                 )
+            if getattr(end.choice, "random_sample_scale", 0):
+                log.print_warning(
+                    f"{end.choice.where()}: the scores of hypotheses contain the noise of 'random_sample_scale', and are no"
+                    " log probabilities. These come from scoring the hypotheses again."
+                )
 
 
 def _adds_log_probs(end: SearchEnd) -> bool:

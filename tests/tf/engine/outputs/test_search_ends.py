@@ -46,7 +46,6 @@ def test_hypotheses_that_are_cut_are_counted():
     [
         ({}, True),
         ({"input_type": "log_prob"}, False),  # a language model may be subtracted
-        ({"random_sample_scale": 1.0}, False),
         ({"custom_score_combine": max}, False),
     ],
 )
@@ -56,3 +55,10 @@ def test_scores_above_zero(options, is_said):
         "CHOICE: the scores of 1 of 3 best hypotheses are above 0, so that the source has no probabilities, as 'i"
     )
     assert [text.startswith(expected) for text in warnings] == [True] * is_said
+
+
+def test_scores_of_samples():
+    (warning,) = said(([-1.0, 2.0], [False, False]), random_sample_scale=1.0)
+    assert warning.startswith(
+        "CHOICE: the scores of hypotheses contain the noise of 'random_sample_scale', and are no log"
+    )
