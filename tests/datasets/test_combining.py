@@ -216,6 +216,23 @@ def test_meta_sequence_that_is_missing_in_one_dataset(tmp_path):
     )
 
 
+@pytest.mark.parametrize("has_file", [False, True])
+def test_meta_in_an_order_by_length_with_others(has_file, tmp_path):
+    lengths = {str(seq["seq_tag"]): len(seq["data"]) for seq in static_seqs()}
+    options = meta(tmp_path)
+    if has_file:
+        lengths = {tag: 100 - i for i, tag in enumerate(lengths)}
+        options["seq_lens_file"] = str(tmp_path / "lens.txt")
+        (tmp_path / "lens.txt").write_text(str(lengths))
+    data_map = {("a", "data"): "data", ("b", "data"): "data", ("a", "classes"): "classes"}
+    datasets = {"a": options, "b": static(data=static_seqs(1))}
+    combined = {"class": "CombinedDataset", "datasets": datasets, "data_map": data_map, "seq_ordering": "sorted"}
+    tags = tags_of(init_dataset(combined))
+    tags.remove("tag-0")  # of the other one
+    assert sorted(tags) == sorted(lengths)
+    assert [lengths[tag] for tag in tags if tag != "tag-0"] == sorted(lengths[t] for t in lengths if t != "tag-0")
+
+
 def test_meta_length_that_is_missing(tmp_path):
     options = {**CASES["MetaDataset, list"](tmp_path), "seq_ordering": "sorted"}
     (tmp_path / "lens.txt").write_text("{'tag-0': 3}")

@@ -190,6 +190,18 @@ def test_orders_are_permutations(name, seq_ordering, tmp_path):
         assert_equal_seqs(ordered, [(tag, plain[tag]) for tag, _ in ordered])
 
 
+@all_cases
+def test_lengths_of_what_can_be_sorted_can_be_had(name, tmp_path):
+    dataset = make(name, tmp_path)
+    if not dataset.supports_seq_order_sorting():
+        return
+    try:
+        num_seqs = dataset.get_total_num_seqs()
+    except NotImplementedError:
+        num_seqs = 3
+    assert all(dataset.get_estimated_seq_length(i) >= 0 for i in range(num_seqs))
+
+
 @cases_with_order
 @pytest.mark.parametrize("options", [{}, {"seq_ordering": "random"}], ids=str)
 def test_parts_of_an_epoch_are_the_whole(name, options, tmp_path):

@@ -235,7 +235,8 @@ def init_dataset_via_str(
     """
     :param config_str: "ClassName:option=value,...", "config:EXPRESSION" which gives the dict of a data set,
         "sprint:ARGUMENTS", or HDF files, separated by commas
-    :param config: its options for the training data are used, and the names of an expression are looked up there
+    :param config: its options for the training data are used, and the names of an expression are looked up there;
+        without it, in the global config
     :param cache_byte_size: for HDF files, see `CachedDataset`
     :param whole: whether each epoch has all of the data, see `whole_data`
     :param kwargs: further options; those of the dict of an expression come first
@@ -266,7 +267,8 @@ def init_dataset_via_str(
 
 
 def _eval_config_expression(expression: str, config: Config | None) -> Any:
-    names: dict[str, Any] = getattr(config, "typed_dict", {})
+    # Data sets in data sets, and scripts, have no config at hand: they mean the one that is set for the process.
+    names = (get_global_config(return_empty_if_none=True) if config is None else config).typed_dict
     try:
         return eval(expression, dict(names))
     except (NameError, SyntaxError, AttributeError, KeyError) as exc:

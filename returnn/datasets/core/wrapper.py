@@ -65,6 +65,9 @@ class WrapperDataset(CachedDataset2):
     def supports_seq_order_sorting(self) -> bool:
         return self._inner.supports_seq_order_sorting()
 
+    def get_estimated_seq_length(self, seq_idx: int) -> int:
+        return self._inner.get_estimated_seq_length(seq_idx)
+
     def supports_sharding(self) -> bool:
         return self._inner.supports_sharding()
 

@@ -180,9 +180,11 @@ class _StreamsDataset(CachedDataset2):
             file = self.files[self.file_indices[corpus_seq_idx]]
             raise DataError("cannot be read", dataset=self.description, seq=name, key=stream, file=file) from exc
 
+    def get_estimated_seq_length(self, seq_idx: int) -> int:
+        return self._parser(self.input_stream_name, seq_idx).get_seq_length(self.all_seq_names[seq_idx])
+
     def _all_lens(self) -> Any:
-        parsers = (self._parser(self.input_stream_name, i) for i in range(len(self.all_seq_names)))
-        return np.array([parser.get_seq_length(name) for parser, name in zip(parsers, self.all_seq_names, strict=True)])
+        return np.array([self.get_estimated_seq_length(i) for i in range(len(self.all_seq_names))])
 
     def init_seq_order(
         self, epoch: int | None = None, seq_list: Sequence[str] | None = None, seq_order: SeqOrder | None = None

@@ -53,6 +53,9 @@ class AnythingDataset(Dataset):
     def supports_seq_order_sorting(self) -> bool:
         return True
 
+    def get_estimated_seq_length(self, seq_idx: int) -> int:
+        return 1
+
     def get_current_seq_order(self) -> SeqOrder:
         return range(self.num_seqs) if self._seq_order is None else self._seq_order
 

@@ -76,6 +76,9 @@ class VariableDataset(Dataset):
     def supports_seq_order_sorting(self) -> bool:
         return self._dataset.supports_seq_order_sorting()
 
+    def get_estimated_seq_length(self, seq_idx: int) -> int:
+        return self._dataset.get_estimated_seq_length(seq_idx)
+
     def supports_sharding(self) -> bool:
         return self._dataset.supports_sharding()
 

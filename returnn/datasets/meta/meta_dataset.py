@@ -157,6 +157,13 @@ class MetaDataset(MappedKeysDataset):
     def supports_seq_order_sorting(self) -> bool:
         return bool(self._seq_lens_file) or self._default_dataset.supports_seq_order_sorting()
 
+    def get_estimated_seq_length(self, seq_idx: int) -> int:
+        if self.seq_list_original is not None:
+            return self._get_seq_len(seq_idx)
+        if self._seq_lens_file:
+            return self._length_in_file(self.get_all_tags()[seq_idx])
+        return self._default_dataset.get_estimated_seq_length(seq_idx)
+
     def supports_sharding(self) -> bool:
         return self.seq_order_control_dataset is None or self._default_dataset.supports_sharding()
 

@@ -67,6 +67,11 @@ class _UnionDataset(CachedDataset2):
     def supports_seq_order_sorting(self) -> bool:
         return all(part.supports_seq_order_sorting() for part in self._parts)
 
+    def get_estimated_seq_length(self, seq_idx: int) -> int:
+        starts = self._starts()
+        part = int(np.searchsorted(starts[1:], seq_idx, side="right"))
+        return self._parts[part].get_estimated_seq_length(seq_idx - int(starts[part]))
+
     def supports_sharding(self) -> bool:
         return True
 

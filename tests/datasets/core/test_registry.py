@@ -8,7 +8,7 @@ import textwrap
 import numpy as np
 import pytest
 
-from returnn.config import Config
+from returnn.config import Config, global_config_ctx
 from returnn.datasets.basic import (
     convert_data_dims,
     extend_dataset_dict_from_parent_dataset,
@@ -96,6 +96,15 @@ def test_dataset_from_an_expression_of_the_config():
     assert dataset.get_total_num_seqs() == 8
     with pytest.raises(ConfigError, match=r"data set 'config:get_dat\(8\)': NameError: name 'get_dat' is not defined"):
         init_dataset_via_str("config:get_dat(8)", config=config)
+
+
+def test_expressions_without_a_config_are_of_the_global_one():
+    with global_config_ctx(Config({"my_data": {**DUMMY, "num_seqs": 8}})):
+        assert init_dataset("config:my_data").get_total_num_seqs() == 8
+        union = init_dataset({"class": "ConcatDataset", "datasets": ["config:my_data", "config:my_data"]})
+    assert union.get_total_num_seqs() == 16
+    with pytest.raises(ConfigError, match="data set 'config:my_data': NameError: name 'my_data' is not defined"):
+        init_dataset("config:my_data")
 
 
 def test_training_options_of_the_config():
