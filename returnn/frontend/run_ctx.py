@@ -11,6 +11,7 @@ from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
+from returnn.frontend._backend import get_selected_backend
 from returnn.frontend._reduce import reduce_mean, reduce_sum
 from returnn.frontend.array_ import cast, convert_to_tensor
 from returnn.frontend.dims import num_elements_of_shape
@@ -301,6 +302,11 @@ def _marked_tensor(
     """
     if isinstance(value, Tensor):
         return value
+    if value is None and get_selected_backend() == "template":  # a raw tensor has no value where only dims are inferred
+        dims = dims or (() if expected is None else expected.dims)
+        if not dims:
+            raise TypeError(f"{where}: got None")  # perhaps a scalar, perhaps no tensor at all
+        return Tensor(where, dims, "float32" if expected is None else expected.dtype)
     if value is None or isinstance(value, (str, Mapping)):
         raise UserError(f"{where}: expected a tensor, got {_kind_of(value)}.")
     shape = getattr(value, "shape", None)

@@ -1,5 +1,7 @@
 """Steps that need values, of which a check has none."""
 
+import functools
+
 import pytest
 
 import returnn.frontend as rf
@@ -126,3 +128,30 @@ def test_an_error_in_a_function_of_the_data_is_one_that_is_found(tmp_path, capsy
     line = fails_in_the_second.__code__.co_firstlineno + 2
     assert "1. train: PostprocessingDataset 'train': KeyError: 'on purpose'\n" in out
     assert f"  In {__file__}, line {line}, fails_in_the_second." in out
+
+
+def train_step_of_raw_loss(*, extern_data, dims, **kwargs):
+    small_model.train_step(extern_data=extern_data, **kwargs)
+    frames = rf.reduce_mean(rf.squared_difference(extern_data["data"], 0.0), axis=extern_data["data"].feature_dim)
+    loss = frames if dims else rf.reduce_mean(frames, axis=frames.dims)
+    rf.get_run_ctx().mark_as_loss(loss.raw_tensor, "raw", dims=frames.dims if dims else None)
+
+
+@pytest.mark.parametrize("dims", [True, False])
+def test_losses_as_raw_tensors(tmp_path, capsys, dims):
+    check(tmp_path, None, train_step=functools.partial(train_step_of_raw_loss, dims=dims))
+    out = capsys.readouterr().out
+    assert ("\nloss raw: [B, time] float32" in out) == dims
+    assert (f"train_step: not looked at. In {__file__}, line " in out) == (not dims)
+    assert "no errors" in out
+
+
+def test_outputs_as_raw_tensors(tmp_path, capsys):
+    def forward_step(*, extern_data, **_kwargs):
+        data = extern_data["data"]
+        rf.get_run_ctx().mark_as_output(data.raw_tensor, "raw", dims=data.dims)
+
+    check(tmp_path, forward_step)
+    out = capsys.readouterr().out
+    assert "\noutput raw: [B, time, feature=9] float32" in out
+    assert "no errors" in out
