@@ -113,8 +113,8 @@ class ChoiceLayer(BaseChoiceLayer):
         :param input_type: what the sources are: "prob", "log_prob", "logits"; or "regression": the output itself
         :param prob_scale: factor of the scores of this step
         :param base_beam_score_scale: factor of the scores so far
-        :param random_sample_scale: if not 0, Gumbel noise is added, with this factor: then it is sampling. The scores of
-            hypotheses contain it
+        :param random_sample_scale: if not 0, Gumbel noise is added, with this factor: then it is sampling. The scores
+            of hypotheses contain it
         :param length_normalization: scores of hypotheses that have ended grow with those that go on, so that they stay
             comparable by their mean. Behind the loop, the score of a hypothesis, also in n-best lists, is the mean over
             its labels with the one of the end: the sum divided by the length + 1, also in a loop of known length; with
