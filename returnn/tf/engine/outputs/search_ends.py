@@ -53,7 +53,7 @@ class SearchEnds:
                 )
             if getattr(end.choice, "random_sample_scale", 0):
                 log.print_warning(
-                    f"{end.choice.where()}: the scores of hypotheses contain the noise of 'random_sample_scale', and are"
+                    f"{end.choice.where()}: scores of hypotheses contain the noise of 'random_sample_scale', and are"
                     " no log probabilities. These come from scoring the hypotheses again."
                 )
 
