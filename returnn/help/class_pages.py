@@ -81,8 +81,8 @@ def _page(kind: str) -> str:
         f"# {_TITLES[kind]}\n\n{MADE_BY}\n`rnn.py --help NAME` says the same about one of them.",
         markdown_table(("name", "what it is"), overview),
     ]
-    if common:
-        rows = common_option_rows() if kind == "layers" else map(option_row, public_options(common))
+    rows = common_option_rows() if kind == "layers" else [option_row(option) for option in public_options(common)]
+    if rows:
         text = f"{_text_of(OwnOptions)}\n\n" if kind == "torch_optimizers" else ""
         parts.append(f"## Options of all\n\n{text}{_options_table(rows)}")
     for cls, of in names:
