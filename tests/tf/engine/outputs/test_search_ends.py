@@ -59,6 +59,4 @@ def test_scores_above_zero(options, is_said):
 
 def test_scores_of_samples():
     (warning,) = said(([-1.0, 2.0], [False, False]), random_sample_scale=1.0)
-    assert warning.startswith(
-        "CHOICE: scores of hypotheses contain the noise of 'random_sample_scale', and are no log"
-    )
+    assert warning.startswith("CHOICE: scores of hypotheses contain the noise of 'random_sample_scale', and are no log")
