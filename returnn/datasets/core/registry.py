@@ -268,7 +268,8 @@ def init_dataset_via_str(
 
 def _eval_config_expression(expression: str, config: Config | None) -> Any:
     # Data sets in data sets, and scripts, have no config at hand: they mean the one that is set for the process.
-    names = (get_global_config(return_empty_if_none=True) if config is None else config).typed_dict
+    config = config or get_global_config(raise_exception=False)
+    names = {} if config is None else config.typed_dict
     try:
         return eval(expression, dict(names))
     except (NameError, SyntaxError, AttributeError, KeyError) as exc:

@@ -11,6 +11,7 @@ from returnn.tf.layers.axes.dims_apart import apart_from
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.option_values import value_like, value_of
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.options.time_dims_of_data import hint_for_time_dims, with_one_time_dim
 from returnn.tf.layers.values.ranges import frame_numbers
 from returnn.util.errors import ConfigError, check_known
 
@@ -95,7 +96,9 @@ class RepeatLayer(_ConcatInputLayer):
         self, repetitions: LayerBase | int, axis: Any = "T", out_dim: Dim | None = None, **kwargs: Any
     ) -> None:
         """
-        :param repetitions: how often, 0 or more: the same for all, or for each frame, or for each sequence
+        :param repetitions: how often, 0 or more: the same for all, or for each frame, or for each sequence. Durations
+            of another data key have a time dim of their own, unless `extern_data` says that it is that of the source;
+            without `behavior_version`, it is taken to be
         :param axis: the dim, by description
         :param out_dim: the new dim
         """
@@ -111,12 +114,32 @@ class RepeatLayer(_ConcatInputLayer):
         repeats: Any = self.repetitions
         out_dim = self._out_dim
         if isinstance(repeats, LayerBase):
-            repeats, out_dim = repeats.output, out_dim or self.new_dim("repeated", kind=axis.kind)
+            repeats, out_dim = (
+                self._repeats_of_frames(source, axis),
+                out_dim or self.new_dim("repeated", kind=axis.kind),
+            )
             if not repeats.dtype.startswith(("int", "uint")):
                 raise ConfigError(f"{self.where()}: option 'repetitions': integers are required, not {repeats}.")
         new = axis * repeats if out_dim is None else out_dim
         source, named = apart_from(self, new, source, axis=axis)
         return named(rf.repeat(source, in_spatial_dim=axis, repeats=repeats, out_spatial_dim=out_dim)[0])
+
+    def _repeats_of_frames(self, source: Tensor, axis: Dim) -> Tensor:
+        """:return: the repetitions, along the frames of the source where they are data that is as long"""
+        layer = self.repetitions
+        assert isinstance(layer, LayerBase)
+        loop_dims = self.network.get_all_rec_time_dims()
+        hint = hint_for_time_dims(self.network, [source, layer.output], loop_dims)
+        if not hint or axis in layer.output.dims:
+            return layer.output
+        _, repeats = with_one_time_dim([self.sources[0], layer], [source, layer.output], loop_dims)
+        how = (
+            "as if they were for the frames of the source" if axis in repeats.dims else "once for each of their frames"
+        )
+        self.warning = (
+            f"{self.where()}: option 'repetitions': has the time dim of another data key, and counts {how}. {hint}"
+        )
+        return repeats
 
 
 class ResizeLayer(_ConcatInputLayer):

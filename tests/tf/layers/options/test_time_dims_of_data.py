@@ -79,3 +79,29 @@ def test_frames_of_a_loop_over_one_of_them_stay_apart():
     unit = {"label": {**LABELS, "from": "data:source"}, "output": {"class": "copy", "from": ["base:frames", "label"]}}
     output = construct_layer({"class": "rec", "from": "data:ids", "unit": unit}, 0).output
     assert len([dim for dim in output.dims if dim.kind == Dim.Types.Spatial]) == 2
+
+
+REPEATED = {"class": "repeat", "from": "frames", "repetitions": "times"}
+TIMES = {"class": "eval", "from": "data:ids", "eval": "source(0) % 3", "out_type": {"sparse": False, "dim": None}}
+
+
+def test_repetitions_are_for_the_frames_of_the_source():
+    """Durations from another file: without `behavior_version`, no config has to say that they are for the phones."""
+    net_dict = {"frames": FRAMES, "times": TIMES, "same_time": {**SAME_TIME, "from": "times"}, "out": REPEATED}
+    net_dict["again"] = {**REPEATED, "repetitions": "same_time"}
+    net = LayerNet(net_dict, fetch=("out", "again"), behavior_version=0)
+    assert len(net.outputs["out"].dims) == 3
+    outputs = net.run(batch_of(padding=ZEROS))
+    assert numpy.abs(outputs["out"]).max() > 0
+    numpy.testing.assert_array_equal(outputs["out"], outputs["again"])
+
+
+def test_repetitions_of_another_data_key_are_told():
+    with tf.Graph().as_default(), rf.backend_ctx("tf"):
+        net = construct({"frames": FRAMES, "times": TIMES, "output": REPEATED}, behavior_version=0)
+    start = "layer 'output' (class 'repeat'): option 'repetitions': has the time dim of another data key, and counts "
+    assert net.get_layer("output").warning == f"{start}as if they were for the frames of the source. {HINT}"
+    with tf.Graph().as_default(), rf.backend_ctx("tf"):
+        net = construct({"frames": FRAMES, "times": TIMES, "output": REPEATED}, behavior_version=30)
+    assert net.get_layer("output").warning == f"{start}once for each of their frames. {HINT}"
+    assert len(net.get_layer("output").output.dims) == 4
