@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import contextlib
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, Protocol, runtime_checkable
 
 import tensorflow as tf
 
@@ -14,6 +14,15 @@ from returnn.tf.layers.core.step_state import FramesNotKept, LayerNeedsItself, U
 from returnn.util.errors import ConfigError, check_known
 
 _OPTIONS = ("reuse_layer", "map", "custom", "auto_create_missing", "layer_output", "shape")
+
+
+@runtime_checkable
+class HasVariableAsOutput(Protocol):
+    """A layer whose output is the value of a variable."""
+
+    def variable(self) -> tf.Variable:
+        """:return: the variable"""
+        ...
 
 
 class LazyLayerResolver:
@@ -48,7 +57,8 @@ class ReuseParams:
     - `{"reuse_layer": "other", "auto_create_missing": True}`: own ones where that layer has none of the name
     - `{"map": {"W": "other", "b": None}}`: by name of the parameter; None: an own one
     - `{"map": {"W": {"reuse_layer": "other", "custom": function}}}`: `function(reuse_layer=..., ...)` gives the value
-    - `{"layer_output": "other", "shape": ...}`: the output of that layer is the value
+    - `{"layer_output": "other", "shape": ...}`: the output of that layer is the value. What training changes other than
+      by its gradient, such as a running mean, has to come from a layer of class "variable"
     """
 
     LazyLayerResolver = LazyLayerResolver
@@ -173,12 +183,34 @@ class ReuseParams:
             f"{param_name!r}, only {', '.join(sorted(params)) or 'none'}."
         )
 
+    def variable_of(self, param_name: str) -> tf.Variable | None:
+        """
+        :param param_name: of a parameter of the layer that takes it from elsewhere
+        :return: variable which is the output of a layer that it comes from, None if it comes from no such layer
+        """
+        if self.param_map is not None:
+            inner = self.param_map.get(param_name)
+            return inner.variable_of(param_name) if inner is not None else None
+        return self.layer_output.variable() if isinstance(self.layer_output, HasVariableAsOutput) else None
+
     def _check_shape(self, param: Any, name: str, shape: Any, base_layer: Any) -> None:
         if not param.shape.is_compatible_with(shape):
             raise ConfigError(
                 f"{base_layer.where()}: reuse_params: {name!r} of {self.reuse_layer.get_absolute_name()!r} has the "
                 f"shape {tuple(param.shape)}, {tuple(shape)} is wanted here."
             )
+
+
+def variable_to_change(layer: Any, name: str) -> tf.Variable | None:
+    """
+    :param layer: changes a parameter itself, and not by its gradient
+    :param name: key in `params`
+    :return: variable of the parameter: of the layer, or of the one which it comes from (`reuse_params`). None if there
+        is none of the name, or if it is computed
+    """
+    if name in layer.own_params:
+        return layer.own_params[name]
+    return layer.reuse_params.variable_of(name) if layer.reuse_params is not None else None
 
 
 def _lazy(layer: Any, network: Network, get_layer: Callable[[str], Any]) -> Any:

@@ -18,6 +18,7 @@ from returnn.tensor import Tensor
 from returnn.tf.frontend_low_level import side_effects
 from returnn.tf.layers.core.floors.layer_rec import LayerRec
 from returnn.tf.layers.core.mean_of_frames import keep_for_mean, mean_of_frames
+from returnn.tf.layers.core.reuse_params import variable_to_change
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
@@ -91,9 +92,9 @@ class LayerBatchNorm(LayerRec):
         """Changes the running mean and variance, by the mean over all frames of all loops."""
         super().after_loop(totals)
         for name in totals:
-            if name not in self.own_params:
+            variable = variable_to_change(self, name)
+            if variable is None:
                 continue
-            variable = self.own_params[name]
             new = mean_of_frames(totals, name, variable)
             assign = functools.partial(variable.assign, new, read_value=False)
             if tf.compat.v1.get_default_graph().building_function:
@@ -207,10 +208,10 @@ class _BatchNorm:
         new = running + rf.stop_gradient(batch - running) * self.momentum
         if isinstance(update, Tensor):
             new = rf.where(update, new, running)
+        variable = self._variable(name)
         if self._is_updated_in_loop(update):
             keep_for_mean(self.layer, self._full_name(name), new, source=self.data)
             return running if self.delay else new
-        variable = self.layer.own_params[self._full_name(name)]
 
         def assign() -> tf.Operation:
             return variable.assign(tf.reshape(new.raw_tensor, variable.shape), read_value=False)
@@ -225,6 +226,17 @@ class _BatchNorm:
         with tf.control_dependencies([changed]):
             new.raw_tensor = tf.identity(new.raw_tensor)
         return new
+
+    def _variable(self, name: str) -> tf.Variable:
+        full_name = self._full_name(name)
+        variable = variable_to_change(self.layer, full_name)
+        if variable is None:
+            raise ConfigError(
+                f"{self.layer.where()}: reuse_params: training changes {full_name!r}, so it has to come from a "
+                "parameter, and not from values that are computed.\n"
+                "  With 'layer_output', give a layer of class 'variable', with 'trainable': False."
+            )
+        return variable
 
 
 def _default(given: Any, new: Any, old: Any) -> Any:
