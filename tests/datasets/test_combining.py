@@ -13,7 +13,7 @@ import pytest
 
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import init_dataset
-from returnn.datasets.meta import EpochWiseFilter
+from returnn.datasets.meta import EpochWiseFilter, VariableDataset
 from returnn.datasets.static import StaticDataset
 from returnn.engine.report.data_sample import load_sample
 from returnn.util.errors import ConfigError
@@ -494,6 +494,18 @@ def test_variable_dataset_is_another_one_in_each_epoch():
         {"class": "VariableDataset", "get_dataset": lambda epoch, **_kwargs: {**options, "num_seqs": epoch}}
     )
     assert [len(tags_of(dataset, epoch)) for epoch in (1, 3, 2)] == [1, 3, 2]
+
+
+@pytest.mark.parametrize(
+    "get_dataset",
+    [
+        lambda self, epoch: {**static(), "seq_ordering": "random" if isinstance(self, VariableDataset) else "x"},
+        lambda *, epoch, **kwargs: {**static(), "seq_ordering": "random" if "self" in kwargs else "x"},
+        lambda epoch: {**static(), "seq_ordering": "random"},
+    ],
+)
+def test_function_of_a_variable_dataset_gets_it_where_it_takes_that(get_dataset):
+    assert len(tags_of(init_dataset({"class": "VariableDataset", "get_dataset": get_dataset}))) == len(static_seqs())
 
 
 def test_variable_dataset_keeps_some():

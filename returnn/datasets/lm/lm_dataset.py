@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import inspect
 import logging
 from collections.abc import Callable, Mapping, Sequence
 from typing import Any
@@ -19,7 +20,7 @@ from returnn.datasets.util.seq_lists import load_seq_list
 from returnn.datasets.util.text_corpus import TextCorpus, as_list
 from returnn.datasets.util.text_post_process import TextFunc, get_post_processor_function
 from returnn.datasets.util.vocabulary import Vocabulary
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, check_known
 from returnn.util.files.cache_manager import cf
 from returnn.util.not_specified import NotSpecified
 from returnn.util.system.warn_once import warn_once
@@ -123,7 +124,7 @@ class LmDataset(CorpusDataset):
 
         self._check_one_kind_of_labels(orth_vocab, orth_symbols_file, orth_symbols_map_file, phone_info)
         self.orth_vocab = _make_vocab(orth_vocab)
-        self.seq_gen = PhoneSeqGenerator(**phone_info) if phone_info is not None else None
+        self.seq_gen = self._phone_generator(phone_info) if phone_info is not None else None
         self._symbols: SymbolTable | None = None
         if orth_symbols_file or orth_symbols_map_file:
             self._symbols = SymbolTable(
@@ -290,6 +291,15 @@ class LmDataset(CorpusDataset):
             )
         if self.add_random_phone_seqs and given != ["phone_info"]:
             raise ConfigError(f"{self.description}: option 'add_random_phone_seqs' needs the option 'phone_info'.")
+
+    def _phone_generator(self, options: Mapping[str, Any]) -> PhoneSeqGenerator:
+        where = f"{self.description}: option 'phone_info'"
+        known = inspect.signature(PhoneSeqGenerator).parameters
+        for name in options:
+            check_known("option", name, known, where=where)
+        if "lexicon_file" not in options:
+            raise ConfigError(f"{where}: 'lexicon_file' is missing. Given: {', '.join(map(repr, options)) or 'none'}.")
+        return PhoneSeqGenerator(**options)
 
     def _warn_of_symbol_options(self, **options: object) -> None:
         given = [name for name, value in options.items() if value]

@@ -30,8 +30,8 @@ class VariableDataset(Dataset):
         **kwargs: Any,
     ) -> None:
         """
-        :param get_dataset: called with `epoch=...`, returns the options of a data set. The data keys are always the
-            same.
+        :param get_dataset: called with `epoch=...`, and `self=...` (this data set) if it takes that; returns the
+            options of a data set. The data keys are always the same.
         :param dataset_lru_cache_size: that many data sets are kept, in case the same options come again
         :param always_same_tags: whether all of them have the same sequences in the same order
         """
@@ -46,7 +46,7 @@ class VariableDataset(Dataset):
         self.labels = self._dataset.labels
 
     def _dataset_of_epoch(self, epoch: int) -> Dataset:
-        options = self._get_dataset(epoch=epoch)
+        options = call_with_known(self._get_dataset, epoch=epoch, self=self)
         place = next((i for i, (known, _) in enumerate(self._datasets) if _are_equal(known, options)), None)
         dataset = init_sub_dataset(options, self) if place is None else self._datasets.pop(place)[1]
         self._datasets.append((options, dataset))

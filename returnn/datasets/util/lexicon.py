@@ -6,7 +6,7 @@ from __future__ import annotations
 
 import itertools
 import math
-from collections.abc import Iterator, Sequence
+from collections.abc import Iterable, Iterator, Sequence
 from typing import Any, TypedDict
 from xml.etree import ElementTree
 
@@ -197,11 +197,12 @@ class PhoneSeqGenerator:
         return self._with_states(self._in_context(self._allophones(self._lemmas_of_text(orth))))
 
     def generate_garbage_seq(self, target_len: int) -> list[AllophoneState]:
-        """:return: of random words, as long as `target_len`"""
-        orths = sorted(self.lexicon.lemmas)
+        """:return: of random words with a pronunciation (unknown words have none), as long as `target_len`"""
+        lemmas = [lemma for _, lemma in sorted(self.lexicon.lemmas.items()) if lemma["phons"]]
         seq: list[AllophoneState] = []
         while len(seq) < target_len:
-            seq += self.generate_seq(orths[self.rnd.randint(len(orths))])
+            lemma = lemmas[self.rnd.randint(len(lemmas))]
+            seq += self._with_states(self._in_context(self._allophones(self._with_silence([lemma]))))
         return seq[:target_len]
 
     def _class_index(self, phone: AllophoneState) -> int:
@@ -222,14 +223,18 @@ class PhoneSeqGenerator:
         return lemma
 
     def _lemmas_of_text(self, orth: str) -> Iterator[Lemma]:
+        return self._with_silence(self._lemma(word) for word in orth.split())
+
+    def _with_silence(self, lemmas: Iterable[Lemma]) -> Iterator[Lemma]:
+        """:return: with lemmas between and around them"""
         if self.extra_begin_lemma and self._happens(self.add_extra_begin_lemma):
             yield self.extra_begin_lemma
         if self._happens(self.add_silence_beginning):
             yield self.si_lemma
-        for i, word in enumerate(orth.split()):
+        for i, lemma in enumerate(lemmas):
             if i > 0 and self._happens(self.add_silence_between_words):
                 yield self.si_lemma
-            yield self._lemma(word)
+            yield lemma
         if self._happens(self.add_silence_end):
             yield self.si_lemma
         if self.extra_end_lemma and self._happens(self.add_extra_end_lemma):

@@ -283,6 +283,14 @@ def test_changed_file_is_an_error(tmp_path, symbols, text):
         ({"delayed_seq_data_start_symbol": "<s>", "add_delayed_seq_data": True}, "there is no label '<s>'"),
         ({"add_random_phone_seqs": 1}, "option 'add_random_phone_seqs' needs the option 'phone_info'"),
         ({"parse_orth_opts": {"word": 1}}, "there is no option 'word'"),
+        (
+            {"orth_symbols_file": None, "phone_info": {"phone_pick_strategy": "first"}},
+            "option 'phone_info': there is no option 'phone_pick_strategy'.\n  Did you mean 'phon_pick_strategy'",
+        ),
+        (
+            {"orth_symbols_file": None, "phone_info": {"repetition": 0.5}},
+            "option 'phone_info': 'lexicon_file' is missing. Given: 'repetition'.",
+        ),
     ],
 )
 def test_wrong_options_are_named(text, symbols, opts, message):

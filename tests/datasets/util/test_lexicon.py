@@ -1,6 +1,7 @@
 from __future__ import annotations
 
 import gzip
+import re
 
 import pytest
 from hypothesis import given
@@ -81,6 +82,14 @@ def test_same_seed_same_sequence(lexicon_file):
 
     assert draw(1) == draw(1) != draw(2)
     assert len(draw(1)[1]) == 23
+
+
+def test_random_words_are_those_with_a_pronunciation(tmp_path):
+    more = "<lemma special='unknown'><orth>[UNKNOWN]</orth></lemma><lemma><orth>c ab</orth><phon>c a b</phon></lemma>"
+    lexicon_file = write(tmp_path / "lexicon.xml", LEXICON.replace("</lexicon>", f"{more}</lexicon>"))
+    generator = PhoneSeqGenerator(lexicon_file=lexicon_file, allo_num_states=1, allo_context_len=0, **NO_CHANCE)
+    names = "".join(state.id for state in generator.generate_garbage_seq(400))
+    assert {"cab", "SIL"} <= set(re.findall("cab|SIL|ab|c", names))
 
 
 def test_likely_pronunciations_are_drawn_more_often(lexicon_file):
