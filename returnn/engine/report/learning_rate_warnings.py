@@ -6,7 +6,7 @@ from collections.abc import Collection, Mapping
 
 from returnn.config import Config
 from returnn.engine.epochs import Epochs
-from returnn.engine.learning_rate_control import constant_around_pretraining, rates_by_epoch
+from returnn.engine.learning_rate_control import LearningRateControl, constant_around_pretraining, rates_by_epoch
 from returnn.engine.score_names import loss_of_score
 from returnn.util.errors import nearest_hint
 
@@ -47,6 +47,30 @@ def unused_learning_rates_text(config: Config) -> str | None:
         f"the option 'learning_rates' does not count in pretraining, where {of_pretraining!r} does, and in epoch "
         f"{epochs.first_after_pretrain}, the first one after it, where 'learning_rate' does ({default}).\n"
         "  'use_learning_rate_control_always = True' lets it count there, too."
+    )
+
+
+def kept_learning_rate_text(config: Config, control: LearningRateControl, epoch: int) -> str | None:
+    """
+    :param config: in which `learning_rate` may have changed since the training began
+    :param control: with what was recorded
+    :param epoch: that comes next
+    :return: a warning if the new one has no effect, as each epoch goes on from the rate of the one before
+    """
+    recorded = {e: data.learning_rate for e, data in control.epoch_data.items() if data.learning_rate is not None}
+    of_config = control.default_learning_rate
+    decides = control.need_error_info and epoch not in control.default_learning_rates
+    if config.options.pretrain:  # `learning_rate` has an effect in the middle of a training, too
+        return None
+    if not decides or not config.has("learning_rate") or min(recorded, default=epoch) >= epoch:
+        return None
+    first, rate = min(recorded), control.get_learning_rate_for_epoch(epoch)
+    if first in control.default_learning_rates or of_config in (rate, recorded[first]):
+        return None
+    return (
+        f"option 'learning_rate': {of_config:g} is for the first epoch, which had {recorded[first]:g}. By"
+        f" {config.options.learning_rate_control!r}, epoch {epoch} has {rate:g}.\n"
+        f"  'learning_rates = {{{epoch}: {of_config:g}}}' sets another one."
     )
 
 

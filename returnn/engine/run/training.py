@@ -18,7 +18,11 @@ from returnn.engine.learning_rate_control import LearningRateControl, constant_a
 from returnn.engine.learning_rate_file import check_writable
 from returnn.engine.report.epoch_report import note_duration, report_epoch
 from returnn.engine.report.epoch_table import DURATION_KEY
-from returnn.engine.report.learning_rate_warnings import unset_learning_rate_text, unused_learning_rates_text
+from returnn.engine.report.learning_rate_warnings import (
+    kept_learning_rate_text,
+    unset_learning_rate_text,
+    unused_learning_rates_text,
+)
 from returnn.engine.report.run_record import RunRecord, run_record
 from returnn.engine.run.auto_batch_size import AUTO, Tried, agreed_batch_size
 from returnn.engine.run.cleanup import cleanup_policy
@@ -263,7 +267,11 @@ class Training:
         """:raises ConfigError: now, if options make no sense that are needed later"""
         if not self.config.options.model:
             log.print_warning("the option 'model' is not set, so the trained parameters are not saved.")
-        for text in (unset_learning_rate_text(self.config), unused_learning_rates_text(self.config)):
+        for text in (
+            unset_learning_rate_text(self.config),
+            unused_learning_rates_text(self.config),
+            kept_learning_rate_text(self.config, self.control, self.epochs.current),
+        ):
             if text:
                 log.print_warning(text)
         cleanup_policy(self.config.options.cleanup_old_models)

@@ -1,7 +1,9 @@
 import pytest
 
 from returnn.config import Config
+from returnn.engine.learning_rate_control import learning_rate_control_type
 from returnn.engine.report.learning_rate_warnings import (
+    kept_learning_rate_text,
     unknown_measure_text,
     unset_learning_rate_text,
     unused_learning_rates_text,
@@ -66,3 +68,25 @@ def test_learning_rates_that_a_pretraining_does_not_take(options, expected):
     config = Config({"network": {"output": {}}, "num_epochs": 9, **PRETRAINING, **options})
     text = unused_learning_rates_text(config)
     assert text is None if expected is None else expected in text
+
+
+def kept(epoch=4, **options):
+    """:return: the warning before this epoch, after three with 0.3, 0.3, 0.15"""
+    config = Config({"learning_rate": 0.3, "learning_rate_control": "newbob", **options})
+    control = learning_rate_control_type(config.options.learning_rate_control).load_initial_from_config(config)
+    for trained, rate in {1: 0.3, 2: 0.3, 3: 0.15}.items():
+        control.set_default_learning_rate_for_epoch(trained, rate)
+        control.set_epoch_error(trained, {"dev_score": 1 / trained})
+    return kept_learning_rate_text(config, control, epoch)
+
+
+def test_another_learning_rate_than_the_training_has_begun_with():
+    assert kept(learning_rate=0.01) == (
+        "option 'learning_rate': 0.01 is for the first epoch, which had 0.3. By 'newbob', epoch 4 has 0.15.\n"
+        "  'learning_rates = {4: 0.01}' sets another one."
+    )
+    assert kept() is None
+    assert kept(epoch=1, learning_rate=0.01) is None
+    assert kept(learning_rate=0.01, learning_rates={4: 0.02}) is None
+    assert kept(learning_rate=0.01, learning_rate_control="constant") is None
+    assert kept(learning_rate=0.01, learning_rates=[0.3, 0.3, 0.2]) is None

@@ -1,5 +1,6 @@
 import re
 from pathlib import Path
+from types import SimpleNamespace
 
 import numpy
 import pytest
@@ -55,6 +56,23 @@ def test_rows_of_old_labels_of_a_vocabulary_that_has_grown(with_new_labels, tmp_
             is_old[tuple(map(slice, old_shape))] = True
             assert (model.values()[name][is_old] == 2.0).all()
             assert (model.values()[name][~is_old] == 0.0).all()  # normal, with the deviation of the old ones
+
+
+def test_blank_stays_behind_labels_of_a_vocabulary_that_has_grown(with_new_labels, monkeypatch):
+    old = {
+        "ctc/W": numpy.arange(6.0).reshape(2, 3),
+        "ctc/b": numpy.arange(3.0),
+        "source/W": numpy.arange(6.0).reshape(3, 2),
+    }
+    monkeypatch.setitem(with_new_labels, "with_blank", ["ctc/W", "ctc/b"])
+    reader = SimpleNamespace(get_tensor=old.__getitem__)
+    values = {
+        name: with_new_labels["with_new_labels"](name=f"grown/{name}", shape=shape, reader=reader)
+        for name, shape in {"ctc/W": (2, 5), "ctc/b": (5,), "source/W": (5, 2)}.items()
+    }
+    assert values["ctc/b"][[0, 1, 4]].tolist() == [0.0, 1.0, 2.0]
+    assert (values["ctc/W"][:, [0, 1, 4]] == old["ctc/W"]).all()
+    assert (values["source/W"][:3] == old["source/W"]).all()
 
 
 def test_parameters_of_several_models(tmp_path):
