@@ -31,7 +31,7 @@ from returnn.engine.report.learning_rate_warnings import (
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.tf.engine.engine import Engine
 from returnn.tf.inspection.kept_order import kept_order_warning
-from returnn.tf.inspection.loop_ends import end_warnings
+from returnn.tf.inspection.loop_ends import end_warnings, unlimited_warnings
 from returnn.tf.inspection.losses import may_have_loss
 from returnn.tf.inspection.net_dict import has_search, unused_layers
 from returnn.tf.inspection.preloaded import preload_errors
@@ -118,6 +118,7 @@ def check_config(config: Config) -> ConfigReport:
         predicted: set[str] = set()
         for net_dict in list(net_dicts.values())[-1:]:
             report.warnings += end_warnings(net_dict, report.samples, extern_data)
+            report.warnings += unlimited_warnings(net_dict)
             report.warnings += seen_target_warnings(net_dict, extern_data)
             predicted.update(key for _, key in layers_that_predict(net_dict, extern_data))
         if not report.errors:

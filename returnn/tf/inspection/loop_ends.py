@@ -36,6 +36,27 @@ def end_warnings(
             yield from _of_waiting(f"{name}/end", end, choices, samples, extern_data)
 
 
+def unlimited_warnings(net_dict: Mapping[str, Any]) -> Iterator[str]:
+    """:return: for each loop of a network whose search ends by nothing else than a label that it may never choose"""
+    for name, layer in _layers(net_dict):
+        unit = layer.get("unit")
+        has_limit = any(layer.get(option) is not None for option in ("max_seq_len", "max_seq_len_via"))
+        if not isinstance(unit, Mapping) or layer.get("from") or layer.get("axis") is not None or has_limit:
+            continue
+        choices = {n for n, d in unit.items() if isinstance(d, Mapping) and d.get("class") == "choice"}
+        end = unit.get("end")
+        if isinstance(end, Mapping) and end.get("class") == "compare" and set(_sources(end)) <= choices:
+            yield (
+                f"layer {name!r} has no 'max_seq_len', so a search goes on for ever if hypotheses do not end by themselves."
+                " It is a number of frames, or an expression such as \"max_len_from('base:encoder')\"."
+            )
+
+
+def _sources(layer: Mapping[str, Any]) -> list[Any]:
+    sources = layer.get("from")
+    return [sources] if isinstance(sources, str) else list(sources or ())
+
+
 def _of_waiting(
     name: str,
     end: Mapping[str, Any],
@@ -43,7 +64,7 @@ def _of_waiting(
     samples: Mapping[str, DataSample],
     extern_data: ExternData,
 ) -> Iterator[str]:
-    sources = [end.get("from")] if isinstance(end.get("from"), str) else list(end.get("from") or ())
+    sources = _sources(end)
     label = end.get("value")
     if end.get("class") != "compare" or end.get("kind", "equal") != "equal" or len(sources) != 1:
         return

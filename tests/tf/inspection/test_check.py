@@ -15,7 +15,7 @@ from returnn.log import log
 from returnn.tensor import Dim, batch_dim
 from returnn.tf.checkpoint.average import write_checkpoint
 from returnn.tf.inspection.config_check import check_config
-from returnn.tf.inspection.loop_ends import end_warnings
+from returnn.tf.inspection.loop_ends import end_warnings, unlimited_warnings
 from returnn.tf.inspection.report import inspect_network
 from returnn.tf.inspection.table import print_table
 from returnn.tf.network.extern_data import ExternData
@@ -284,6 +284,25 @@ def test_search_that_never_ends_is_a_warning():
     assert warning.endswith("The vocabulary says that label 0 ('</s>') is the end.")
     (warning,) = decoder_warnings({}, last_label=0)
     assert warning.startswith("layer 'output' has no layer 'end', so hypotheses of a search are as long as the target")
+
+
+def test_a_search_without_limit_is_a_warning():
+    end = {"class": "compare", "from": "output", "value": 0}
+    unit = {"output": {"class": "choice", "from": "p", "beam_size": 2}, "end": end}
+    loop = {"class": "rec", "from": [], "unit": unit}
+    (warning,) = unlimited_warnings({"output": loop})
+    assert warning.startswith(
+        "layer 'output' has no 'max_seq_len', so a search goes on for ever if hypotheses do not end"
+    )
+    by_number = {"class": "compare", "from": ":i", "value": 9}
+    for limited in (
+        {"max_seq_len": 10},
+        {"max_seq_len_via": "lengths"},
+        {"from": "encoder"},
+        {"unit": {**unit, "end": by_number}},
+        {"unit": {"output": end}},
+    ):
+        assert not list(unlimited_warnings({"output": {**loop, **limited}}))
 
 
 def test_a_search_over_the_hypotheses_of_another_one_needs_no_end():

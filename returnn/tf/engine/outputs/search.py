@@ -25,6 +25,7 @@ from returnn.tf.engine.outputs.search_ends import SearchEnds
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.passes.score_fetches import cross_entropies
 from returnn.tf.engine.session.network_session import NetworkSession
+from returnn.tf.inspection.loop_ends import unlimited_warnings
 from returnn.tf.network import TFNetwork
 from returnn.util.files.atomic_file import check_writable
 from returnn.util.texts.counted import counted
@@ -60,6 +61,8 @@ def search(
     metrics = session.config.options.search_metrics
     check_metrics(metrics, where="option 'search_metrics'")
     references = ReferenceReader(session.network, reader.target, dataset) if metrics else None
+    for text in unlimited_warnings(session.network.layers_desc):
+        log.print_warning(text)
     ends = SearchEnds(session.network)
     texts: dict[str, str] = {}
 
