@@ -47,8 +47,8 @@ def unlimited_warnings(net_dict: Mapping[str, Any]) -> Iterator[str]:
         end = unit.get("end")
         if isinstance(end, Mapping) and end.get("class") == "compare" and set(_sources(end)) <= choices:
             yield (
-                f"layer {name!r} has no 'max_seq_len', so a search goes on for ever if hypotheses do not end by themselves."
-                " It is a number of frames, or an expression such as \"max_len_from('base:encoder')\"."
+                f"layer {name!r} has no 'max_seq_len', so a search goes on for ever if hypotheses do not end by"
+                " themselves. It is a number of frames, or an expression such as \"max_len_from('base:encoder')\"."
             )
 
 
