@@ -46,7 +46,7 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
         :param clipping: frames further away than this count as at this distance
         :param fixed: sinusoids of the distance, instead of a parameter
         :param query_spatial_dim: T: dim, or description of one of the source. Default: the time dim. None, or
-            `single_step_dim`: a single query, without dim for it
+            `single_step_dim`: a single query, without dim for it; in a loop, the frame of the step
         :param key_value_spatial_dim: T': the same. Default: a new dim
         :param query_offset: number of the first query, in frames. Default: 0; inside of a loop, the one of the step
         """
@@ -95,8 +95,18 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
             if given_keys is NotSpecified:
                 keys = self.new_dim_like("keys", keys)
         if query is None:
-            return rf.constant(0, dims=(), dtype="int32"), frame_numbers(keys), []
+            number = self._number_of_single_query(source)
+            return number, frame_numbers(keys), list(number.dims)
         return frame_numbers(query), frame_numbers(keys), [query]
+
+    def _number_of_single_query(self, source: Tensor) -> Tensor:
+        """:return: number of a query that has no dim, scalar; in all frames of a loop at once, [loop]"""
+        networks = self.network.get_network_hierarchy()
+        is_in_loop = any(net.inside_rec_time_dim or net.over_rec_time_dim for net in networks)
+        if self.query_offset is not NotSpecified or not is_in_loop:
+            return rf.constant(0, dims=(), dtype="int32")
+        loop_dim, is_frame = self.sequence_dim_of(source, single_step_dim, option="query_spatial_dim")
+        return frames_before(self) if is_frame else frame_numbers(loop_dim)
 
     def _positions_in_loop(self, axis: Dim, *, is_frame: bool) -> tuple[Tensor, Tensor, list[Dim]]:
         """:return: like `_positions`: the keys of each step are the frames so far"""

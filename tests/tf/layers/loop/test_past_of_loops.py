@@ -132,6 +132,34 @@ def test_distances_of_one_query_to_given_keys(source):
 
 
 @pytest.mark.parametrize("source", ["data:source", "x"])
+@pytest.mark.parametrize("query", [None, single_step_dim])
+def test_a_single_query_is_the_frame_of_the_step(source, query):
+    """As without any dims. Unless `query_offset` says another number."""
+    results = []
+    for dims in ({}, {"query_spatial_dim": query}):
+        past = Dim(None, name="past")
+        given = {**dims, "key_value_spatial_dim": past} if dims else {}
+        reduced = {"class": "reduce", "mode": "sum", "axis": past if dims else "stag:frames so far"}
+        unit = {
+            "past": {"class": "cum_concat", "from": source, "out_spatial_dim": past},
+            "encoding": {"class": "relative_positional_encoding", "from": "past" if dims else source, "n_out": 3}
+            | {"clipping": 2, **given},
+            "sum": {**reduced, "from": "encoding"},
+            "flat": {"class": "squeeze", "axis": "auto", "from": "sum"}
+            if not dims
+            else {"class": "copy", "from": "sum"},
+            "x": {"class": "linear", "activation": None, "from": ["data:source", "prev:x"], "n_out": 3},
+            "output": {"class": "copy", "from": ["x", "flat"]},
+        }
+        net = RecurrentNet(in_loop(unit))
+        results.append((net.run(*sequences(n_batch=1, max_len=5)).output, net.params))
+    matrix = results[1][1]["output/rec/encoding/encoding_matrix"]
+    wanted = numpy.cumsum(matrix[[2, 1, 0, 0, 0]], axis=0)  # the distances are 0, -1, -2, -3, -4
+    for output, _ in results:
+        numpy.testing.assert_allclose(output[0, :, 3:], wanted, atol=1e-6)
+
+
+@pytest.mark.parametrize("source", ["data:source", "x"])
 @pytest.mark.parametrize(
     "layer",
     [
