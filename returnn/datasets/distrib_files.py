@@ -13,7 +13,7 @@ from returnn.datasets.cached2 import CachedDataset2
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array, DatasetSeq
 from returnn.datasets.core.registry import DatasetDict, init_sub_dataset
-from returnn.datasets.core.seq_order import IntArray, SeqOrder
+from returnn.datasets.core.seq_order import IntArray, SeqOrder, is_order_asked_for
 from returnn.datasets.core.worker import DatasetWorker
 from returnn.datasets.core.wrapper import copy_seq
 from returnn.datasets.util.seq_lists import load_python_data
@@ -61,7 +61,7 @@ class DistributeFilesDataset(CachedDataset2):
             raise ConfigError(
                 f"{self.description}: option 'sharding_fix': only None is possible, got {sharding_fix!r}."
             )
-        if self.seq_ordering not in ("default", "random"):
+        if self.seq_ordering != "random" and is_order_asked_for(self.seq_ordering):
             raise ConfigError(
                 f"{self.description}: option 'seq_ordering': {self.seq_ordering!r} is not possible for files.\n"
                 "  Possible: default, random. Other orders can be given to the data sets of the sub-epochs."

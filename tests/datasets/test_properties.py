@@ -9,8 +9,10 @@ from collections import Counter
 import numpy as np
 import pytest
 
+from returnn.config import Config
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.registry import get_dataset_class, init_dataset, known_dataset_classes
+from returnn.engine.data import load_dataset
 from returnn.util.errors import ConfigError
 
 from . import stand_ins
@@ -200,6 +202,14 @@ def test_lengths_of_what_can_be_sorted_can_be_had(name, tmp_path):
     except NotImplementedError:
         num_seqs = 3
     assert all(dataset.get_estimated_seq_length(i) >= 0 for i in range(num_seqs))
+
+
+@all_cases
+def test_an_evaluation_takes_any_data_without_a_word_about_its_order(name, tmp_path, capsys):
+    dataset = load_dataset(Config({"dev": CASES[name](tmp_path)}), "dev")
+    _made.append(dataset)
+    assert seqs_of_epoch(dataset)
+    assert "seq_ordering" not in capsys.readouterr().out
 
 
 @cases_with_order

@@ -6,6 +6,7 @@ import pytest
 from returnn.config import Config
 from returnn.datasets.hdf import HDFDataset
 from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
+from returnn.datasets.map import MapDatasetBase
 from returnn.engine.data import (
     cache_byte_sizes,
     dataset_names,
@@ -18,7 +19,7 @@ from returnn.engine.output_statistics import analyzed_dataset
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.errors import ConfigError
 from returnn.util.system.warn_once import forget_shown
-from tests.datasets import corpus_cases
+from tests.datasets import corpus_cases, stand_ins
 
 LENGTHS = (3, 9, 5, 7, 1)
 DATA = {
@@ -52,6 +53,41 @@ def test_data_for_evaluation_is_sorted_and_whole():
     assert lengths(dev) == sorted(LENGTHS)
     assert not dev.chunk_size
     assert dev.window == 3  # the network sees the same kind of frames
+
+
+class OfUnknownLengths(MapDatasetBase):
+    def __init__(self):
+        super().__init__(data_types={"data": {"shape": (None, 2)}})
+
+    def __len__(self):
+        return len(LENGTHS)
+
+    def __getitem__(self, seq_idx):
+        return DATA["data"][seq_idx]
+
+
+UNKNOWN = {"class": "MapDatasetWrapper", "map_dataset": OfUnknownLengths}
+
+
+@pytest.mark.parametrize(
+    "data",
+    [
+        UNKNOWN,
+        {"class": "PostprocessingDataset", "dataset": UNKNOWN, "map_seq": lambda seq, **_kwargs: seq},
+        {"class": "CombinedDataset", "datasets": {"a": UNKNOWN}, "data_map": {("a", "data"): "data"}},
+        {
+            "class": "DistributeFilesDataset",
+            "files": ["a"],
+            "get_sub_epoch_dataset": lambda files: DATA,
+        },
+    ],
+    ids=lambda data: data["class"],
+)
+def test_data_for_evaluation_whose_lengths_nobody_knows_is_not_sorted(data, monkeypatch):
+    stand_ins.install(monkeypatch)
+    assert lengths(load_dataset(Config({"dev": data}), "dev")) == list(LENGTHS)
+    with pytest.raises(ConfigError, match=r"option 'seq_ordering': (this order|'sorted' is not possible)"):
+        lengths(load_dataset(Config({"dev": {**data, "seq_ordering": "sorted"}}), "dev"))
 
 
 def test_evaluation_in_chunks():

@@ -7,6 +7,7 @@ from typing import Any
 from returnn.config import Config
 from returnn.config.current import current_config
 from returnn.config.options import Options
+from returnn.datasets.core.seq_order import OrderIfPossible
 from returnn.util.errors import ConfigError
 
 
@@ -31,8 +32,9 @@ def data_wait_limit_s() -> float:
 
 
 def evaluation_options(config: Config) -> dict[str, Any]:
-    """:return: whole sequences, sorted by length, unless the config wants chunks here, too"""
-    return {"seq_ordering": "sorted", "shuffle_frames_of_nseqs": 0, "chunking": _chunking_of_evaluation(config) or "0"}
+    """:return: whole sequences, sorted by length if that is known, unless the config wants chunks here, too"""
+    chunking = _chunking_of_evaluation(config) or "0"
+    return {"seq_ordering": OrderIfPossible("sorted"), "shuffle_frames_of_nseqs": 0, "chunking": chunking}
 
 
 def _chunking_of_evaluation(config: Config) -> Any:

@@ -32,6 +32,21 @@ SeqOrder: TypeAlias = "Sequence[int] | IntArray"
 GetSeqLen: TypeAlias = Callable[[int], int]
 
 
+class OrderIfPossible(str):
+    """
+    An order that nobody asks for by an option: evaluations are sorted by length, as that is faster.
+
+    So data that cannot be in that order is in its own, and nothing is said about it.
+    """
+
+    __slots__ = ()
+
+
+def is_order_asked_for(seq_ordering: str) -> bool:
+    """:return: whether it is an option that has to count"""
+    return seq_ordering != "default" and not isinstance(seq_ordering, OrderIfPossible)
+
+
 class SeqLens:
     """
     The lengths of all sequences of a corpus, for the orders that need them.
@@ -236,6 +251,8 @@ def order_seqs(seq_ordering: str, num_seqs: int, *, seq_lens: SeqLens | None, se
     :raises ConfigError: if there is no such order, or it needs lengths that are not known
     """
     check_seq_ordering(seq_ordering, where=where)
+    if seq_lens is None and isinstance(seq_ordering, OrderIfPossible):
+        seq_ordering = "default"
     name, colon, argument = seq_ordering.partition(":")
     if num_seqs == 0:
         return range(0)

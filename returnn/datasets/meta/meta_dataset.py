@@ -11,7 +11,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, DatasetSeq
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import DatasetLike, init_sub_dataset
-from returnn.datasets.core.seq_order import SeqOrder
+from returnn.datasets.core.seq_order import SeqOrder, is_order_asked_for
 from returnn.datasets.meta.mapped_keys import MappedKeysDataset
 from returnn.datasets.meta.same_lines import check_same_lines
 from returnn.datasets.meta.same_tags import CorpusWithTags, seqs_of_same_tags
@@ -103,7 +103,7 @@ class MetaDataset(MappedKeysDataset):
                 f"{self.description}: the data set {self.seq_order_control_dataset!r} decides about the order.\n"
                 "  Give it the options 'partition_epoch' and 'repeat_epoch', instead of giving them here."
             )
-        if self.seq_ordering != "default":
+        if is_order_asked_for(self.seq_ordering):
             print(
                 f"{self.description}: seq_ordering {self.seq_ordering!r} is not used:"
                 f" the data set {self.seq_order_control_dataset!r} decides about the order.",
@@ -196,7 +196,7 @@ class MetaDataset(MappedKeysDataset):
                     raise DataError("is not in the list of sequences", dataset=self.description, seq=tag)
             seq_order = [self.tag_idx[tag] for tag in seq_list]
         if seq_order is None:
-            get_seq_len = self._get_seq_len if self.seq_ordering != "default" else None
+            get_seq_len = self._get_seq_len if self.supports_seq_order_sorting() else None
             seq_order = self.get_seq_order_for_epoch(epoch, len(tags[self.default_dataset_key]), get_seq_len)
         self.seq_list_ordered = {key: [tags[key][int(i)] for i in seq_order] for key in self.datasets}
         changes = [

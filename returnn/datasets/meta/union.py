@@ -18,7 +18,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array, DatasetSeq
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.core.registry import DatasetLike, init_sub_dataset
-from returnn.datasets.core.seq_order import GetSeqLen, IntArray, SeqLens, SeqOrder
+from returnn.datasets.core.seq_order import GetSeqLen, IntArray, SeqLens, SeqOrder, is_order_asked_for
 from returnn.datasets.meta.mapped_keys import MappedKeysDataset
 from returnn.util.errors import ConfigError, check_known
 from returnn.util.python.introspect import call_with_known
@@ -48,8 +48,9 @@ class _UnionDataset(CachedDataset2):
     @property
     def _keeps_orders(self) -> bool:
         """Whether each data set keeps its own options."""
+        has_no_lengths = not is_order_asked_for(self.seq_ordering) and not self.supports_seq_order_sorting()
         return (
-            self.seq_ordering in _KEPT_ORDERS
+            (self.seq_ordering in _KEPT_ORDERS or has_no_lengths)
             and self.partition_epoch == self.repeat_epoch == self._num_shards == 1
             and all(size is None for size in self._sampling_sizes)
             and self.seq_tags_filter is None

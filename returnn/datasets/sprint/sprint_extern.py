@@ -10,7 +10,7 @@ from pathlib import Path
 from threading import Thread
 from typing import Any
 
-from returnn.datasets.core.seq_order import SeqOrder
+from returnn.datasets.core.seq_order import SeqOrder, is_order_asked_for
 from returnn.datasets.sprint.sprint_base import SprintDatasetBase
 from returnn.datasets.sprint.sprint_pipe import GO, Data, End, Init, format_options
 from returnn.datasets.sprint.sprint_process import Args, SprintProcess, evaluated_args
@@ -40,7 +40,7 @@ class ExternSprintDataset(SprintDatasetBase):
         if partitionEpoch is not None:
             kwargs.setdefault("partition_epoch", partitionEpoch)
         super().__init__(**kwargs)
-        if self.seq_ordering != "default":
+        if is_order_asked_for(self.seq_ordering):
             warn_once(f"{self.description}: 'seq_ordering' has no effect, RASR decides on the order.")
         self.sprint_trainer_exec_path = evaluated_args(sprintTrainerExecPath, split=False)
         self.sprint_config = evaluated_args(sprintConfigStr, split=True)
