@@ -102,9 +102,13 @@ def check_has_model(config: Config) -> None:
     :param config: for a task other than training
     :raises ConfigError: if nothing says what the parameters are
     """
-    may_be_random = config.options.allow_random_model_init or config.options.preload_from_files
-    if not may_be_random and model_of_task(config)[1] is None:
+    if not has_other_parameters(config) and model_of_task(config)[1] is None:
         raise no_model_error(config)
+
+
+def has_other_parameters(config: Config) -> bool:
+    """:return: whether a task other than training may do without a model file"""
+    return bool(config.options.allow_random_model_init or config.options.preload_from_files)
 
 
 def no_model_error(config: Config) -> ConfigError:

@@ -20,8 +20,11 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.config import Config
+from returnn.config.preloaded_file import preloaded_files
 from returnn.engine.model_formats import MODEL_FORMATS
-from returnn.tf.checkpoint import read_values, run_custom_post_inits
+from returnn.engine.run.model_files import ModelToLoad
+from returnn.tf.engine.session.built_network import BuiltNetwork
+from returnn.tf.engine.session.model_values import ModelValues, check_may_be_random
 from returnn.tf.graph_export import ExportedGraph, GraphMode, build_graph
 from returnn.tf.layers.loop.across_batches.kept_state import without_batches_before
 from returnn.tf.tflite import to_tflite
@@ -48,41 +51,42 @@ class FrozenModel:
         return "\n".join([*lines, *(f"output {name}: {tensor}" for name, tensor in self.outputs.items())])
 
 
-def freeze(config: Config, checkpoint: str, mode: GraphMode, *, epoch: int = 1) -> FrozenModel:
+def freeze(config: Config, checkpoint: str | None, mode: GraphMode, *, epoch: int = 1) -> FrozenModel:
     """
+    Parameters get their values as in a run of a task: also those that come from other files.
+
     :param config: with the network
-    :param checkpoint: name without suffix
+    :param checkpoint: name without suffix; None if all parameters come from `preload_from_files`
     :param mode: what the graph is for
     :param epoch: whose network
-    :raises ConfigError: if the network is wrong, or the checkpoint is of another one
+    :raises ConfigError: if the network is wrong, or no file has values for it
+    :raises CheckpointError: if the checkpoint is of another network
     """
     with _without_kernels(), without_batches_before():
         exported = build_graph(config, mode, epoch=epoch)
-    values = read_values(checkpoint)
-    with exported.graph.as_default():
-        exported.network.params.set_loaded_on_init()
-    on_init = {variable.op.name: variable for variable in exported.network.params.loaded_on_init}
-    params = [name for name in exported.params if name not in on_init]
-    missing = next((name for name in params if name not in values), None)
-    if missing is not None:
-        raise ConfigError(f"checkpoint {checkpoint!r}: there is no {missing!r}, which the network has.")
     with exported.graph.as_default(), tf1.Session() as session:
-        run_custom_post_inits(on_init.values(), session)
-        for name in params:
-            variable = exported.graph.get_operation_by_name(name)
-            shape = tf.TensorShape(variable.get_attr("shape"))
-            if not shape.is_compatible_with(values[name].shape):
-                raise ConfigError(
-                    f"checkpoint {checkpoint!r}: {name!r} has the shape {values[name].shape}, but {tuple(shape)} in the"
-                    " network."
-                )
-            session.run(tf.raw_ops.AssignVariableOp(resource=variable.outputs[0], value=values[name]))
+        _load_as_in_a_run(config, exported, session, checkpoint, epoch=epoch)
         output_ops = [tensor.partition(":")[0] for tensor in exported.outputs.values()]
         graph_def = exported.graph.as_graph_def()
         with without_advice():
             constant = tf1.graph_util.convert_variables_to_constants(session, graph_def, output_ops)
     _check_parameters_are_used(exported, constant)
     return _with_own_batch_size(exported, constant)
+
+
+def _load_as_in_a_run(
+    config: Config, exported: ExportedGraph, session: tf.compat.v1.Session, checkpoint: str | None, *, epoch: int
+) -> None:
+    network = exported.network
+    model = ModelToLoad(None if checkpoint is None else epoch, checkpoint)
+    values = ModelValues(config, BuiltNetwork(network.layers_desc, epoch, network, None, None, exported.graph))
+    files = preloaded_files(config.options.preload_from_files)
+    if checkpoint is None:
+        check_may_be_random(config, files)
+    values.preload(files, model)
+    values.initialize(session, model)
+    if checkpoint is not None:
+        values.load(session, checkpoint, goes_on=False)
 
 
 def _check_parameters_are_used(exported: ExportedGraph, graph_def: Any) -> None:

@@ -6,7 +6,7 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.engine.data_identity import KnownData
-from returnn.engine.model_names import model_of_task, no_model_error
+from returnn.engine.model_names import model_of_task
 from returnn.engine.net_dicts import NetDicts
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.run.known_labels import labels_of_config
@@ -18,6 +18,7 @@ from returnn.tf.checkpoint import CheckpointError, checkpoint_exists
 from returnn.tf.checkpoint.verify import open_checkpoint
 from returnn.tf.engine.session.built_network import NetDict
 from returnn.tf.engine.session.carry_over import CopyRules
+from returnn.tf.engine.session.model_values import check_may_be_random
 from returnn.tf.engine.session.network_session import NetworkSession
 from returnn.tf.layers.options.layer_options import options_of
 from returnn.tf.layers.options.registry import get_layer_class
@@ -82,7 +83,7 @@ class NetworkOfEpoch:
         while True:
             self.epochs.begin_task(model.epoch)
             if model.filename is None:
-                self._check_may_be_random(config)
+                check_may_be_random(config, self.session.preload_from_files)
             try:
                 self._warn_of_changes(config, model)
                 self.session.build(self.net_dicts.of_epoch(self.epochs.of_network), model, is_training=False)
@@ -117,12 +118,6 @@ class NetworkOfEpoch:
             behavior_version=BehaviorVersion.get(),
             default_of=_default_of_option,
         )
-
-    def _check_may_be_random(self, config: Config) -> None:
-        files = self.session.preload_from_files
-        preloads = any(file.is_needed(is_training=False, has_own_checkpoint=False) for file in files)
-        if not (preloads or config.options.allow_random_model_init):
-            raise no_model_error(config)
 
     def is_another(self, net_dict: NetDict | None = None) -> bool:
         """

@@ -4,8 +4,7 @@ from __future__ import annotations
 
 import threading
 import zlib
-from collections.abc import Callable, Collection
-from typing import Any
+from collections.abc import Callable
 
 import tensorflow as tf
 
@@ -14,15 +13,13 @@ from returnn.config.preloaded_file import PreloadedFile, preloaded_files
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.epochs import Epochs
 from returnn.engine.net_options import OptionsOfNet
-from returnn.engine.report.initial_values import warn_of_initial_values
 from returnn.engine.report.pace import Paces
 from returnn.engine.run.model_files import ModelToLoad
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError
 from returnn.log import log
-from returnn.tf.checkpoint import CheckpointWriter, CustomCheckpointLoader, set_preloaded_values
+from returnn.tf.checkpoint import CheckpointWriter
 from returnn.tf.checkpoint.unfinished import Snapshot, read_unfinished_values
-from returnn.tf.checkpoint.verify import open_checkpoint
 from returnn.tf.distributed.shared_parameters import SharedParameters
 from returnn.tf.distributed.workers import Workers
 from returnn.tf.engine.passes.step_trace import StepTracer
@@ -30,9 +27,8 @@ from returnn.tf.engine.passes.tensorboard import NetworkSummaries
 from returnn.tf.engine.session.built_network import BuiltNetwork, NetDict, build_network
 from returnn.tf.engine.session.carry_over import CopyRules, restore_state, take_state
 from returnn.tf.engine.session.device import session_options
-from returnn.tf.engine.session.lacking_layers import warn_of_lacking_layers
+from returnn.tf.engine.session.model_values import ModelValues
 from returnn.tf.network import TFNetwork
-from returnn.tf.network.load_on_init import warn_of_other_values
 from returnn.tf.updater import Updater
 from returnn.tf.util.parameters.assign import assign_values
 from returnn.util.errors import ConfigError
@@ -72,10 +68,10 @@ class NetworkSession:
         self.paces = Paces()
         self.step_tracer = StepTracer(config, self.summaries.folder)
         self.built: BuiltNetwork = None  # type: ignore[assignment]  # by build
+        self.values: ModelValues = None  # type: ignore[assignment]  # by build
         self.tf_session: tf.compat.v1.Session = None  # type: ignore[assignment]
         self._on_new_network = on_new_network
         self._writer: CheckpointWriter | None = None
-        self._preloaded: set[Any] = set()  # `ref()` of the variables
         self.shared: SharedParameters | None = None  # with the other workers
 
     @property
@@ -122,7 +118,7 @@ class NetworkSession:
             f"network: {counted(num_layers, 'layer')}, {counted(self.network.get_num_params(), 'parameter', ',')}",
             file=log.v2,
         )
-        self._init_values(model, is_training=is_training)
+        self._init_values(model)
 
     def change(self, net_dict: NetDict, rules: Callable[[TFNetwork], CopyRules]) -> None:
         """
@@ -133,30 +129,20 @@ class NetworkSession:
         """
         state = take_state(self.network, self.updater, self.tf_session)
         self.build(net_dict, ModelToLoad(epoch=self.epoch), is_training=self.updater is not None)
-        preloaded = {ref: self.tf_session.run(ref.deref()) for ref in self._preloaded}
+        preloaded = {ref: self.tf_session.run(ref.deref()) for ref in self.values.preloaded}
         restore_state(state, self.network, self.updater, self.tf_session, rules(self.network))
         assign_values(self.tf_session, preloaded)
 
-    def _init_values(self, model: ModelToLoad, *, is_training: bool) -> None:
+    def _init_values(self, model: ModelToLoad) -> None:
         if self.updater is not None:
             self.updater.get_optim_op()
-        of_optimizer = {var.ref() for var in self.updater.optimizer_vars} if self.updater is not None else set()
-        variables = set_preloaded_values(
-            self.preload_from_files,
-            [var for var in self.network.get_saveable_params_list() if var.ref() not in of_optimizer],
-            is_training=is_training,
-            has_own_checkpoint=model.epoch is not None,
-            network=self.network,
-        )
-        self._preloaded = {var.ref() for var in variables}
+        self.values = ModelValues(self.config, self.built)
+        self.values.preload(self.preload_from_files, model)
         self.make_tf_session()
-        goes_on = is_training and model.epoch is not None
-        goes_on_from = model.filename if model.unfinished is None else model.unfinished.checkpoint
-        trained = _names_in(goes_on_from) if goes_on and goes_on_from is not None else ()
-        self.network.initialize_params(self.tf_session, trained=trained)
-        self.initialize_updater_vars()
+        self.values.initialize(self.tf_session, model)
         if model.filename is not None:
-            self._load(model.filename, goes_on=goes_on)
+            goes_on = self.updater is not None and model.epoch is not None
+            self.values.load(self.tf_session, model.filename, goes_on=goes_on)
         if self.workers is not None:
             self.shared = self._shared_parameters(self.workers)
             self.shared.begin(self.built.all_variables())
@@ -241,28 +227,7 @@ class NetworkSession:
         :param filename: of a checkpoint
         :raises CheckpointError: if it does not fit. With `load_ignore_missing_vars`, parameters may be missing
         """
-        self._load(filename, goes_on=self.updater is not None)
-
-    def _load(self, filename: str, *, goes_on: bool) -> None:
-        """:param goes_on: whether it is a checkpoint of the training which goes on with it"""
-        print(f"load {filename!r}", file=log.v2)
-        trained = _names_in(filename) if goes_on else ()
-        on_init = [var for var in self.network.params.loaded_on_init if var.op.name not in trained]
-        set_already = {*self._preloaded, *(var.ref() for var in on_init)}
-        loader = CustomCheckpointLoader(
-            filename,
-            [var for var in self.built.variables_of_model() if var.ref() not in set_already],
-            ignore_missing=self.config.options.load_ignore_missing_vars,
-            network=self.network,
-        )
-        if loader.missing_var_names:
-            warn_of_initial_values(loader.missing_var_names, filename=filename)
-        if self.updater is None:
-            warn_of_other_values(on_init, filename, self.tf_session)
-            if self.config.options.get_model is None:
-                obsolete = set(loader.obsolete_var_names) - {var.op.name for var in on_init}
-                warn_of_lacking_layers(self.built.net_dict, sorted(obsolete), filename=filename)
-        loader.load_now(self.tf_session)
+        self.values.load(self.tf_session, filename, goes_on=self.updater is not None)
 
     # Values of all variables, also of those that no model file has.
 
@@ -292,11 +257,6 @@ class NetworkSession:
             )
         placeholders, assign = self.built.made_once(("assign", len(variables)), lambda: _assignment(variables))
         self.tf_session.run(assign, {placeholders[name]: values[name] for name in variables})
-
-
-def _names_in(filename: str) -> Collection[str]:
-    """:return: names of all that is in a checkpoint"""
-    return open_checkpoint(filename).get_variable_to_shape_map().keys()
 
 
 def _assignment(variables: dict[str, tf.Variable]) -> tuple[dict[str, tf.Tensor], tf.Operation]:

@@ -5,7 +5,7 @@ import os
 
 from returnn.engine.epochs import epoch_of_network
 from returnn.engine.model_formats import MODEL_FORMATS
-from returnn.engine.model_names import epoch_of_checkpoint, model_of_task, no_model_error
+from returnn.engine.model_names import epoch_of_checkpoint, has_other_parameters, model_of_task, no_model_error
 from returnn.tools.command_line import add_config, file_of, init_config, required_file_of
 from returnn.util.errors import UserError
 from returnn.util.python.optional_import import import_part
@@ -48,7 +48,7 @@ def main(args: argparse.Namespace) -> None:
     epoch, checkpoint = model_of_task(config)
     if args.checkpoint:
         epoch, checkpoint = epoch_of_checkpoint(args.checkpoint), args.checkpoint
-    if checkpoint is None:
+    if checkpoint is None and not has_other_parameters(config):
         raise UserError(f"option '--checkpoint' is required: {no_model_error(config)}")
     graph = import_part("returnn.tf.graph_export", needed_for="the tool 'export-model'")
     export = import_part("returnn.tf.model_export", needed_for="the tool 'export-model'")
