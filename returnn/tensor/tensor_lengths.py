@@ -65,10 +65,12 @@ class TensorLengths(TensorLayout):
     def get_placeholder_flattened(self, keepdims: bool = False) -> Any:
         """
         :param keepdims: keep the axes that were merged, with size 1
-        :return: raw tensor of the valid entries over batch and all dynamic axes: (number of entries, ...)
+        :return: raw tensor of the valid entries over batch and all dynamic axes: (number of entries, ...). They are
+            sequence by sequence, whatever the order of the axes is
         """
         rf = operations()
         merge = [d for i, d in enumerate(self.dims) if d.is_batch_dim() or self.is_axis_dynamic(i)]
+        merge.sort(key=lambda dim: not dim.is_batch_dim())
         if not merge:
             return self.raw_tensor
         masks = [d.get_mask(dim_order=self.dims) for d in merge if d.need_masking()]

@@ -244,3 +244,13 @@ def test_roles_of_a_copy_are_its_own() -> None:
         x.copy_with_roles(feature_dim=labels)
     with pytest.raises(DimError, match="there is no axis labels"):
         x.copy_with_roles(time_dim=labels)
+
+
+@pytest.mark.parametrize("dims", [(batch, time), (batch, time, feature), (batch, time, feature, other)])
+def test_flattened_frames_are_in_the_same_order_for_all_orders_of_axes(dims: tuple[Dim, ...]) -> None:
+    values = tensor_of(*dims).raw_tensor
+    flat = numpy.concatenate([values[i, :length] for i, length in enumerate(LENGTHS)])
+    for order in itertools.permutations(dims):
+        rest = [DIMS.index(dim) for dim in order if dim not in (batch, time)]
+        expected = flat.transpose([0, *(1 + sorted(rest).index(i) for i in rest)])
+        assert numpy.array_equal(tensor_of(*order).get_placeholder_flattened(), expected)

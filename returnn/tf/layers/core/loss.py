@@ -345,13 +345,16 @@ class Loss:
         return self._flat.get("before")
 
     def _flatten(self, x: Tensor) -> Any:
+        """:return: raw, with the frames in the order of those of the output, whatever the order of axes is"""
+        frames = [dim for dim in self.dims_of_frames() if dim in x.dims]
+        x = x.copy_transpose([*frames, *(dim for dim in x.dims if dim not in frames)])
         if not self.use_flatten_frames:
             return x.copy_as_bt_or_tb_major().raw_tensor if x.have_time_axis() else x.raw_tensor
         return x.get_placeholder_flattened()
 
     def unflattened(self, raw: Any) -> Tensor:
         """:return: one value per frame, from a raw tensor with all valid frames in one axis"""
-        dims = self.dims_of_frames()
+        dims = sorted(self.dims_of_frames(), key=lambda dim: not dim.is_batch_dim())  # as they are flattened
         packed = Dim(None, name="frames", kind=Dim.Types.Batch)
         values = Tensor("loss", dims=[packed], dtype="float32", raw_tensor=raw)
         masks = [dim.get_mask(dim_order=dims) for dim in dims if dim.need_masking()]

@@ -56,6 +56,10 @@ CASES = {
     "sampling_softmax": {
         "class": "softmax", **{**LABELS, "loss": "sampling_loss"}, "loss_opts": {"use_full_softmax": True},
     },
+    "sampling_of_all": {
+        "class": "linear", "activation": None, **{**LABELS, "loss": "sampling_loss"},
+        "loss_opts": {"num_sampled": 5, "sampler": "uniform", "num_splits": 2},
+    },
     "triplet": {
         "class": "linear", "activation": None, "n_out": 6, "from": "data:vec", "loss": "triplet_loss",
         "target": "layer:triple", "loss_opts": {"margin": 0.5},
@@ -93,18 +97,27 @@ WITH_LABELS = {
 SUMS_OVER_SEQUENCES = [name for name in CASES if not name.startswith("triplet")]
 
 
+def behind(name, net_dict):
+    """:return: the same with this layer in place of "data" as source"""
+    return {key: {**desc, "from": name} if desc["from"] == "data" else desc for key, desc in net_dict.items()}
+
+
 class LossNet:
-    def __init__(self):
+    def __init__(self, **layers):
+        """:param layers: the last one is the source of all that have features as source; default: "data" """
         with tf.Graph().as_default() as self.graph, rf.backend_ctx("tf"):
             tf1.set_random_seed(1)
             net_dict = {**HELPERS, **CASES, "output": {"class": "copy", "from": "data"}}
+            if layers:
+                net_dict = {**layers, **behind([*layers][-1], net_dict)}
             self.net = construct(net_dict, train_flag=True)
             losses, _, _ = self.net.get_losses_initialized()
-            params = self.net.get_trainable_params()
+            params = self.params = self.net.get_trainable_params()
             self.fetches = {}
             for name, loss in losses.items():
                 value, error = loss.get_loss_value(), loss.get_error_value()
-                gradients = [g for g in tf1.gradients(value, params) if g is not None] if value is not None else []
+                found = [] if value is None else tf1.gradients(value, params)
+                gradients = [tf.convert_to_tensor(g) for g in found if g is not None]  # of samples, these are sparse
                 known = {"value": value, "error": error, "gradients": gradients}
                 self.fetches[name] = {key: x for key, x in known.items() if x is not None}
             self.fetches["outputs"] = {name: self.net.get_layer(name).output.raw_tensor for name in CASES}
@@ -156,6 +169,21 @@ def test_padding_does_not_matter_for_the_gradient(net, results_padded_with_zeros
     assert_close(net.run(batch_of(padding={"float32": 10.0, "int32": 4}))[name], results_padded_with_zeros[name])
 
 
+@pytest.fixture(scope="module")
+def results_of_time_major(net):
+    other = LossNet(time_major={"class": "transpose", "perm": {"B": "T", "T": "B"}, "from": "data"})
+    assert other.net.get_layer("ce").output.is_time_major
+    values = {param.name: value for param, value in zip(net.params, net.session.run(net.params), strict=True)}
+    with other.graph.as_default():
+        other.session.run([param.assign(values[param.name]) for param in other.params])
+    return other.run(batch_of())
+
+
+@pytest.mark.parametrize("name", CASES)
+def test_the_order_of_axes_does_not_matter(results, results_of_time_major, name):
+    assert_close(results_of_time_major[name], results[name])
+
+
 @pytest.mark.parametrize("name", SUMS_OVER_SEQUENCES)
 def test_the_loss_of_a_batch_is_the_sum_over_its_sequences(net, results_padded_with_zeros, name):
     singles = [net.run(one_of(batch_of(), i), [length])[name] for i, length in enumerate(LENGTHS)]
@@ -204,6 +232,16 @@ def test_cross_entropy_is_minus_the_log_probability_of_the_label(results):
     expected = -numpy.log(prob[numpy.arange(len(labels)), labels]).sum()
     numpy.testing.assert_allclose(results["ce"]["value"], expected, rtol=1e-5)
     assert results["ce"]["error"] == (prob.argmax(-1) != labels).sum()
+
+
+@pytest.mark.parametrize("name", ["sampling", "sampling_of_all"])
+def test_a_sample_of_all_labels_is_the_cross_entropy(results, results_of_time_major, name):
+    labels = frames(batch_of()["ids"])
+    for found in (results, results_of_time_major):
+        logits = frames(results["outputs"][name])
+        log_prob = logits - numpy.log(numpy.exp(logits).sum(axis=-1, keepdims=True))
+        expected = -log_prob[numpy.arange(len(labels)), labels].sum()
+        numpy.testing.assert_allclose(found[name]["value"], expected, rtol=1e-4)
 
 
 def test_smoothed_cross_entropy_is_zero_for_the_smoothed_label(results):
