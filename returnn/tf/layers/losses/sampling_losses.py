@@ -50,7 +50,7 @@ class SamplingBasedLoss(Loss):
         :param num_splits: the frames are divided into so many parts, each with a sample of its own
         :param sampler: "uniform"; "log_uniform", for classes sorted by frequency; "learned_unigram", "fixed_unigram"
         :param nce_loss: noise contrastive estimation
-        :param use_full_softmax: all classes, without a sample. It is wanted for evaluation, which samples, too, without it
+        :param use_full_softmax: all classes, without a sample: in evaluation, too, only this says so
         :param remove_accidental_hits: a sampled class that is the true one does not count. Default: not with `nce_loss`
         :param sampler_args: further options of the sampler of TensorFlow
         :param nce_log_norm_term: for `nce_loss`: logarithm of the normalization constant
