@@ -16,7 +16,10 @@ _TABLES = (".tsv", ".csv", ".jsonl")  # of `make-ogg-zip`
 def make_parser() -> argparse.ArgumentParser:
     """:return: of the arguments"""
     parser = CommandParser(description=__doc__)
-    parser.add_argument("hyps", help="file of a search, in any of its formats, or lines of text")
+    parser.add_argument(
+        "hyps",
+        help="file of a search, in any of its formats, or lines of text. Of an n-best list, the first entry counts",
+    )
     parser.add_argument("refs", nargs="?", help="the same with references, or a dataset, or the config of one")
     add_config(parser, help="file of a config, for its datasets")
     add_dataset(parser, help="It has the references")
