@@ -209,6 +209,9 @@ class Network(Protocol):
     def get_extern_data(self, key: str, mark_data_key_as_used: bool = True) -> Tensor:
         """:return: data of the network"""
 
+    def get_used_data_keys(self, exclude_extra_added: bool = True) -> set[str]:
+        """:return: keys of the data that the layers use"""
+
     def has_value_of_data(self, key: str | None) -> bool:
         """:return: whether it is there"""
 

@@ -7,6 +7,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.dim import single_step_dim
+from returnn.tf.layers.core.no_sources import DimsOfSourceLayer
 from returnn.tf.layers.core.sources import _ConcatInputLayer
 from returnn.tf.layers.loop.history import frames_before
 from returnn.tf.layers.rec.positional_encoding import sinusoids
@@ -15,13 +16,14 @@ from returnn.util.errors import ConfigError
 from returnn.util.not_specified import NotSpecified
 
 
-class RelativePositionalEncodingLayer(_ConcatInputLayer):
+class RelativePositionalEncodingLayer(DimsOfSourceLayer, _ConcatInputLayer):
     """
     For each pair of a query and a key, a vector that stands for the distance between them.
 
     Source [..., T, ...], output [T, T', F], where T' are as many frames as T. Inside of a loop, for a source without
     time dim: [1, T', F], where T' are the frames so far, and the query is the last one. Parameter `encoding_matrix`:
-    [2 * clipping + 1, F]. It is made for the option `key_shift` of "self_attention".
+    [2 * clipping + 1, F]. It is made for the option `key_shift` of "self_attention". If T and T' are given as `Dim`,
+    no source is needed.
     """
 
     layer_class = "relative_positional_encoding"
@@ -59,6 +61,11 @@ class RelativePositionalEncodingLayer(_ConcatInputLayer):
         self.query_offset = query_offset
         if clipping < 1:
             raise ConfigError(f"{self.where()}: option 'clipping': expected at least 1, got {clipping}.")
+
+    def given_dims(self) -> list[Any]:
+        """:return: T, unless there is a single query, and T'"""
+        single = self.query_spatial_dim in (None, single_step_dim)
+        return [*([] if single else [self.query_spatial_dim]), self.key_value_spatial_dim]
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [T, T', F]"""

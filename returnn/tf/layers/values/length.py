@@ -7,6 +7,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.core.no_sources import DimsOfSourceLayer
 
 
 def dim_of_lengths(layer: LayerBase) -> Dim | None:
@@ -24,11 +25,12 @@ def raw_lengths(dim: Dim, batch: Dim) -> Any:
     return lengths.copy_compatible_to_dims([batch], unbroadcast=True).raw_tensor
 
 
-class LengthLayer(LayerBase):
+class LengthLayer(DimsOfSourceLayer):
     """
     How long each sequence is, in frames; for other dims, their size.
 
-    Source [B, T, ...], output [B]; for a dim of fixed size and for the batch dim, a scalar.
+    Source [B, T, ...], output [B]; for a dim of fixed size and for the batch dim, a scalar. If `axis` is a `Dim`, no
+    source is needed.
     """
 
     layer_class = "length"
@@ -47,6 +49,10 @@ class LengthLayer(LayerBase):
         self.add_time_axis = add_time_axis
         self.dtype = dtype
         self.sparse = sparse
+
+    def given_dims(self) -> list[Any]:
+        """:return: the dim"""
+        return [self.axis]
 
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: the lengths"""

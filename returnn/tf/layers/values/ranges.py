@@ -9,7 +9,7 @@ import numpy
 import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.core.no_sources import NoSourcesLayer
+from returnn.tf.layers.core.no_sources import DimsOfSourceLayer, NoSourcesLayer
 from returnn.tf.layers.values.length import dim_of_lengths
 from returnn.util.errors import ConfigError
 
@@ -68,11 +68,11 @@ class RangeLayer(NoSourcesLayer):
         return rf.convert_to_tensor(self.values, dims=[dim], dtype=self.values.dtype.name, sparse_dim=labels)
 
 
-class RangeInAxisLayer(LayerBase):
+class RangeInAxisLayer(DimsOfSourceLayer):
     """
     The numbers of the frames of a dim.
 
-    Source [..., axis], output [axis].
+    Source [..., axis], output [axis]. If `axis` is a `Dim`, no source is needed.
     """
 
     layer_class = "range_in_axis"
@@ -100,6 +100,10 @@ class RangeInAxisLayer(LayerBase):
         self.unbroadcast = unbroadcast
         self.keepdims = keepdims
         self.sparse = sparse
+
+    def given_dims(self) -> list[Any]:
+        """:return: the dim"""
+        return [self.axis]
 
     def compute(self, source: Tensor, *_others: Tensor) -> Tensor:
         """:return: [axis]"""
