@@ -71,6 +71,9 @@ CASES = {
     "concat": {"class": "concat", "from": [("data:image", "dim:4"), ("data:image", "dim:4")]},
     "concat_vec": {"class": "concat", "from": [("data", "F"), ("data:vec", "F")], "allow_broadcast": True},
     "split": {"class": "split", "size_splits": [1, 5], "from": "data"},
+    "split_said_twice": {
+        "class": "split", "num_splits": 2, "size_splits": [2, 4], "out_dims": [Dim(2), Dim(4)], "from": "data",
+    },
     "split_1": {"class": "copy", "from": "split/1"},
     "swap_axes": {"class": "swap_axes", "axis1": "T", "axis2": "F", "from": "data"},
     "transpose": {"class": "transpose", "perm": {"T": "F", "F": "T"}, "from": "data"},
@@ -96,6 +99,9 @@ CASES = {
     "fold_right": {
         "class": "fold", "mode": "mean", "in_spatial_dim": "T", "window_dim": "dim:3", "window_right": 0,
         "from": "window",
+    },
+    "window_said_twice": {
+        "class": "window", "window_size": 3, "window_dim": Dim(3, name="around"), "window_left": 2, "from": "data",
     },
     "window_valid": {"class": "window", "window_size": 3, "padding": "valid", "stride": 2, "from": "data"},
     "fold": {

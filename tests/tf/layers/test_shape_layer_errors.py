@@ -52,9 +52,21 @@ CASES = {
     "split": ({"class": "split"}, "give one of the options 'num_splits', 'size_splits', 'out_dims'"),
     "split_parts": ({"class": "split", "num_splits": 4}, "has no 4 equal parts"),
     "split_sizes": ({"class": "split", "size_splits": [1, 2]}, r"\[1, 2\] do not sum up to"),
+    "split_dims_and_sizes": (
+        {"class": "split", "size_splits": [2, 4], "out_dims": [Dim(4, name="a"), Dim(2, name="b")]},
+        r"option 'out_dims': the sizes \[4, 2\] are not those of the other options, \[2, 4\]",
+    ),
+    "split_num_and_sizes": (
+        {"class": "split", "num_splits": 3, "size_splits": [2, 3]},
+        r"option 'num_splits' is 3, but 'size_splits' is \[2, 3\]",
+    ),
     "transpose": ({"class": "transpose", "perm": {"T": "F", "B": "F"}}, "an axis of .* occurs twice"),
     "pad_mode": ({"class": "pad", "axes": "T", "padding": 1, "mode": "reflct"}, "Did you mean 'reflect'"),
-    "window": ({"class": "window"}, "give either the option 'window_size' or 'window_dim'"),
+    "window": ({"class": "window"}, "give the option 'window_size' or 'window_dim'"),
+    "window_sizes": (
+        {"class": "window", "window_size": 2, "window_dim": Dim(3, name="around")},
+        r"option 'window_size' is 2, but 'window_dim' is around\(3\)",
+    ),
     "window_padding": ({"class": "window", "window_size": 2, "padding": "full"}, "Possible: same, valid."),
     "fold": (
         {"class": "fold", "mode": "max", "in_spatial_dim": "T", "window_dim": "F"},

@@ -118,7 +118,7 @@ class SplitLayer(_ConcatInputLayer):
         :param axis: the dim, by description. Default: "F"
         :param num_splits: number of pieces, all of the same size
         :param size_splits: sizes of the pieces
-        :param out_dims: dims of the pieces
+        :param out_dims: dims of the pieces; with them, the other options need not be given
         """
         super().__init__(**kwargs)
         self.axis = axis
@@ -126,25 +126,41 @@ class SplitLayer(_ConcatInputLayer):
         self.size_splits = size_splits
         self.split_dims = out_dims
         self._pieces: Sequence[Tensor] = ()
-        if [num_splits, size_splits, out_dims].count(None) != 2:
+        if num_splits is None and size_splits is None and out_dims is None:
             raise ConfigError(f"{self.where()}: give one of the options 'num_splits', 'size_splits', 'out_dims'.")
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: the source"""
         axis = self.dim_of(source, "F" if self.axis is None else self.axis, option="axis")
-        dims = self.split_dims if self.split_dims is not None else self._new_dims(axis)
-        self._pieces = rf.split(source, axis=axis, out_dims=dims)
+        self._pieces = rf.split(source, axis=axis, out_dims=self._dims_of_pieces(axis))
         return source
 
-    def _new_dims(self, axis: Dim) -> list[Dim]:
-        sizes = self.size_splits
-        if sizes is None:
-            if axis.size is None or axis.size % self.num_splits:
-                raise ConfigError(f"{self.where()}: option 'num_splits': {axis} has no {self.num_splits} equal parts.")
-            sizes = [axis.size // self.num_splits] * self.num_splits
-        if axis.size is not None and sum(sizes) != axis.size:
-            raise ConfigError(f"{self.where()}: option 'size_splits': {list(sizes)} do not sum up to {axis}.")
-        return [self.new_dim(f"piece-{i}", size, kind=axis.kind) for i, size in enumerate(sizes)]
+    def _dims_of_pieces(self, axis: Dim) -> Sequence[Dim]:
+        sizes = self._sizes_of_pieces(axis)
+        if self.split_dims is None:
+            return [self.new_dim(f"piece-{i}", size, kind=axis.kind) for i, size in enumerate(sizes or ())]
+        of_dims = [dim.size for dim in self.split_dims]
+        if sizes not in (None, of_dims):
+            raise ConfigError(
+                f"{self.where()}: option 'out_dims': the sizes {of_dims} are not those of the other options, {sizes}."
+            )
+        return self.split_dims
+
+    def _sizes_of_pieces(self, axis: Dim) -> list[int] | None:
+        """:return: None if only `out_dims` has them"""
+        num = self.num_splits
+        if self.size_splits is not None:
+            sizes = list(self.size_splits)
+            if num not in (None, len(sizes)):
+                raise ConfigError(f"{self.where()}: option 'num_splits' is {num}, but 'size_splits' is {sizes}.")
+            if axis.size is not None and sum(sizes) != axis.size:
+                raise ConfigError(f"{self.where()}: option 'size_splits': {sizes} do not sum up to {axis}.")
+            return sizes
+        if num is None:
+            return None
+        if axis.size is None or axis.size % num:
+            raise ConfigError(f"{self.where()}: option 'num_splits': {axis} has no {num} equal parts.")
+        return [axis.size // num] * num
 
     @classmethod
     def get_available_sub_layer_names(cls, parent_layer_kwargs: dict[str, Any]) -> list[str]:

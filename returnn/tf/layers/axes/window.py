@@ -40,7 +40,7 @@ class WindowLayer(_ConcatInputLayer):
     ) -> None:
         """
         :param window_size: number of frames
-        :param window_dim: the new dim, instead of `window_size`
+        :param window_dim: the new dim; it has the size, which need not be given then
         :param window_left: number of frames before the current one. Default: half of the window
         :param window_right: number of frames behind it
         :param axis: the dim of the frames, by description
@@ -49,8 +49,12 @@ class WindowLayer(_ConcatInputLayer):
         :param stride: distance of the windows, in frames
         """
         super().__init__(**kwargs)
-        if (window_size is None) == (window_dim is None):
-            raise ConfigError(f"{self.where()}: give either the option 'window_size' or 'window_dim'.")
+        if window_size is None and window_dim is None:
+            raise ConfigError(f"{self.where()}: give the option 'window_size' or 'window_dim'.")
+        if window_dim is not None and window_size not in (None, window_dim.size):
+            raise ConfigError(
+                f"{self.where()}: option 'window_size' is {window_size}, but 'window_dim' is {window_dim}."
+            )
         self.window_size = window_size if window_dim is None else window_dim.size
         self.window_dim = window_dim
         self.window_left = window_left
