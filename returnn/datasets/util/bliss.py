@@ -14,9 +14,9 @@ from dataclasses import dataclass
 from io import BufferedReader
 from xml.etree import ElementTree
 
-from returnn.datasets.util.xml_parser import where_and_what, xml_parser
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import open_maybe_gzip
+from returnn.util.files.xml_parser import where_and_what, xml_parser
 
 
 @dataclass(frozen=True)

@@ -15,9 +15,9 @@ import numpy.typing
 
 from returnn.datasets.util.allophone import AllophoneState, StateTying
 from returnn.datasets.util.vocabulary import Vocabulary
-from returnn.datasets.util.xml_parser import where_and_what, xml_parser
 from returnn.util.errors import ConfigError, UserError, check_known, nearest_hint
 from returnn.util.files.text_file import read_bytes
+from returnn.util.files.xml_parser import where_and_what, xml_parser
 
 
 class Phoneme(TypedDict):
