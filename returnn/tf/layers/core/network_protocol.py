@@ -312,3 +312,6 @@ class Network(Protocol):
 
     def register_run_finished_callback(self, cb: Callable[..., None]) -> None:
         """:param cb: called when an epoch of training, evaluation or forwarding is over"""
+
+    def register_graph_reset_callback(self, cb: Callable[[], None]) -> None:
+        """:param cb: called when the graph goes, as before the network of another epoch"""

@@ -8,7 +8,7 @@ is that makes it. Where that one is moved out, it makes the dim for all frames a
 from __future__ import annotations
 
 from collections.abc import Collection, Iterable, Mapping
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, Any
 
 from returnn.tensor import Dim
 from returnn.tf.layers.core.step_state import GrowingInitial, StateTemplate
@@ -64,8 +64,9 @@ def _atoms(dims: Iterable[Dim]) -> list[Dim]:
         dim = todo.pop()
         if dim.size is not None or dim.is_batch_dim() or dim.is_beam_dim():
             continue
-        sources = [dim.length_rule.source] if dim.length_rule is not None else list(dim.expression.atoms())
-        sources = [source for source in sources if isinstance(source, Dim) and source != dim]
+        rule = dim.length_rule
+        given: Iterable[Any] = dim.expression.atoms() if rule is None else [rule.source]
+        sources = [source for source in given if isinstance(source, Dim) and source != dim]
         if sources:
             todo += sources
         else:
