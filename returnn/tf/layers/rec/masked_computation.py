@@ -31,7 +31,8 @@ class MaskedComputationLayer(LayerBase):
     Another layer, on the frames alone where a mask is true, as if these were the whole sequence.
 
     Source [B, T, ...], mask [B, T], output [B, T', ...], where T' are the frames that are left. `UnmaskLayer` leads
-    back to T. Inside of a loop, the mask is [B]: where it is false, output and state stay what they were.
+    back to T. Inside of a loop, the mask is [B]: where it is false, output and state stay what they were. There, no
+    source is needed, if the other layer sees layers around it alone.
     """
 
     layer_class = "masked_computation"
@@ -113,11 +114,14 @@ class MaskedComputationLayer(LayerBase):
         return self._inner
 
     def compute_inputs(self) -> list[Tensor]:
-        """:return: the joined sources"""
-        return [self.masked_from.output if self.masked_from is not None else concat_sources(self.sources)]
+        """:return: the joined sources; in a loop, there can be none"""
+        if self.masked_from is not None:
+            return [self.masked_from.output]
+        return [concat_sources(self.sources)] if self.sources else []
 
-    def compute(self, source: Tensor) -> Tensor:
+    def compute(self, *sources: Tensor) -> Tensor:
         """:return: [B, T', ...]"""
+        source = sources[0] if sources else None
         if self.mask is None:
             return self._computed(source, None)
         axis, is_frame = self.sequence_dim_of(self.mask.output, self.in_spatial_dim or "T", option="in_spatial_dim")
@@ -127,14 +131,18 @@ class MaskedComputationLayer(LayerBase):
         out_dim = self.out_spatial_dim or self.mask.new_dim("masked")  # the same for all layers with this mask
         around = [network.over_rec_time_dim for network in self.network.get_network_hierarchy()]
         is_of_loop = axis in around
-        source = source if is_of_loop else self._with_frames_of_mask(source, axis)
-        output = self._computed(_selected(source, mask, axis, out_dim), out_dim, is_of_loop=is_of_loop)
+        if source is None and not is_of_loop:
+            raise ConfigError(f"{self.where()}: outside of a loop, a source is required (option 'from').")
+        if source is not None:
+            source = source if is_of_loop else self._with_frames_of_mask(source, axis)
+            source = _selected(source, mask, axis, out_dim)
+        output = self._computed(source, out_dim, is_of_loop=is_of_loop)
         self._totals.keep(self._totals.taken_from(self.inner_layer, "unit"))
         return output
 
-    def _computed(self, data: Tensor, loop_dim: Dim | None, *, is_of_loop: bool = False) -> Tensor:
+    def _computed(self, data: Tensor | None, loop_dim: Dim | None, *, is_of_loop: bool = False) -> Tensor:
         """
-        :param data: what the other layer sees
+        :param data: what the other layer sees as "data", None without sources
         :param loop_dim: the frames that are left
         :param is_of_loop: whether these are frames of a loop which the layer was moved out of
         :return: its output
@@ -142,7 +150,7 @@ class MaskedComputationLayer(LayerBase):
         outer = self.network
         inner = InnerNetwork(
             layer=self,
-            data={"data": data, **self._targets_left(loop_dim)},
+            data={**({} if data is None else {"data": data}), **self._targets_left(loop_dim)},
             name=outer.name,
             name_prefix=outer.get_absolute_name_prefix(),
             scope_prefix=outer.get_absolute_name_scope_prefix(),
@@ -151,9 +159,10 @@ class MaskedComputationLayer(LayerBase):
             view_around=functools.partial(self._view, loop_dim=loop_dim if is_of_loop else None),
         )
         net = outer.construction.make_network_inside(inner)
-        net.layers["data"] = _FramesThatAreLeft(
-            name="data", network=net, output=data, computed_from=self._dependencies()
-        )
+        if data is not None:
+            net.layers["data"] = _FramesThatAreLeft(
+                name="data", network=net, output=data, computed_from=self._dependencies()
+            )
         desc = dict(self.unit) if self.name_scope is None else {"name_scope": self.name_scope, **self.unit}
         size = {"n_out": self._n_out, "out_dim": self._out_dim}
         options = {name: value for name, value in size.items() if value not in (None, NotSpecified)}
@@ -220,13 +229,14 @@ class MaskedComputationLayer(LayerBase):
             source = checked(source, check_of_lengths(axis, own[0], **names))
         return rf.replace_dim(source, in_dim=own[0], out_dim=axis)[0]
 
-    def _output_of_frame(self, source: Tensor, mask: Tensor) -> Tensor:
+    def _output_of_frame(self, source: Tensor | None, mask: Tensor) -> Tensor:
         """:return: output of the other layer where the mask is true, otherwise of the last frame where it was"""
-        source = rf.expand_to(source, mask.dims)  # each has its own state
+        if source is not None:
+            source = self._valid_labels(rf.expand_to(source, mask.dims), mask)  # each has its own state
         self.mask_of_frame = mask
         losses = InnerLosses({"unit": self.unit}, self.batch_of_frame())
         with losses.collecting(self):
-            output = self._computed(self._valid_labels(source, mask), None)
+            output = self._computed(source, None)
         for layer in (self.inner_layer, *self._layers_inside()):
             self._keep_where_masked(layer)
         self._totals.keep(self._totals.taken_from(self.inner_layer, "unit"))

@@ -366,6 +366,37 @@ def test_layers_of_the_loop_around_are_seen_in_the_frames_that_are_left(unit):
     numpy.testing.assert_allclose(*results, atol=1e-5)
 
 
+@pytest.mark.parametrize("move", [False, True])
+def test_without_source_the_unit_sees_the_layers_around(move):
+    """As generated networks have it, also with a state of its own."""
+    data, lengths = sequences(max_len=8)
+    results = []
+    for source, seen in (("data:source", "data"), ([], "base:x")):
+        inner = {
+            "cell": {"class": "linear", "activation": "tanh", "n_out": 3, "from": [seen, "prev:cell"]},
+            "output": {"class": "copy", "from": "cell"},
+        }
+        net_dict = masked_net({"class": "subnetwork", "from": [], "subnetwork": inner}, optimize_move_layers_out=move)
+        layers = net_dict["output"]["unit"]
+        layers["x"] = {"class": "copy", "from": "data:source"}
+        layers["masked"]["from"] = source
+        results.append(valid(RecurrentNet(net_dict).run(data, lengths).output, lengths))
+    numpy.testing.assert_allclose(*results, atol=1e-5)
+
+
+def test_outside_of_a_loop_a_source_is_required():
+    unit = {"class": "subnetwork", "from": [], "subnetwork": {"output": {"class": "copy", "from": "base:data"}}}
+    number = {"class": "reduce", "mode": "sum", "axis": "F", "from": "data"}
+    net_dict = {
+        "number": number,
+        "mask": {"class": "compare", "kind": "greater", "value": 0.0, "from": "number"},
+        "output": {"class": "masked_computation", "mask": "mask", "from": [], "unit": unit},
+    }
+    with pytest.raises(ConfigError) as info:
+        RecurrentNet(net_dict)
+    assert "layer 'output' (class 'masked_computation'): outside of a loop, a source is required" in str(info.value)
+
+
 def test_layers_from_outside_of_the_loop_are_seen_as_a_whole():
     attention = {
         "energy": {"class": "dot", "from": ["base:base:memory", "data"], "reduce": "F"},
