@@ -127,7 +127,7 @@ METHODS_OF_INTERFACES = {  # to become fewer
     "returnn.tensor.tensor.Tensor": 132,
     "returnn.frontend._backend.Backend": 218,
     "returnn.datasets.core.dataset.Dataset": 74,
-    "returnn.tf.layers.core.layer_base.LayerBase": 108,
+    "returnn.tf.layers.core.layer_base.LayerBase": 109,
     "returnn.tf.network.network.TFNetwork": 112,
     "returnn.tf.engine.engine.Engine": 73,
 }

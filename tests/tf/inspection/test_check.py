@@ -812,56 +812,6 @@ def test_table_and_exit_status(tmp_path, capsys):
     assert out.endswith("no errors\n")
 
 
-def windows_hint(tmp_path, capsys, **layer):
-    network = {"pooled": {"from": "data", **layer}, "output": {"class": "linear", "n_out": 2, "from": "pooled"}}
-    found = {"extern_data": {"data": {"dim": 9}}, "network": network, "behavior_version": 30}
-    assert run(tmp_path, "\n".join(f"{key} = {value!r}" for key, value in found.items())) == 0
-    out = capsys.readouterr().out
-    assert out.endswith("\nno errors\n")
-    return [line for line in out.splitlines() if line.startswith("hint:")]
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        {"class": "pool", "mode": "avg", "pool_size": [3], "padding": "same"},
-        {"class": "pool", "mode": "max", "pool_size": [4], "padding": "SAME"},
-        {"class": "conv", "filter_size": (5,), "strides": (2,), "padding": "same", "n_out": 3},
-    ],
-    ids=str,
-)
-def test_windows_that_depend_on_the_batch(layer, tmp_path, capsys):
-    (hint,) = windows_hint(tmp_path, capsys, **layer)
-    assert hint.startswith(
-        "hint: layer 'pooled': with 'padding' \"same\" and strides, the longest sequence of the batch"
-    )
-    assert windows_hint(tmp_path, capsys, **{**layer, "padding": "same_static", "use_time_mask": True}) == []
-    assert windows_hint(tmp_path, capsys, **{**layer, "padding": "valid"}) == []
-
-
-@pytest.mark.parametrize(
-    "layer",
-    [
-        {"class": "conv", "filter_size": (5,), "padding": "same", "n_out": 3},
-        {"class": "pool", "mode": "max", "pool_size": [3], "in_spatial_dims": ["F"], "padding": "same"},  # always 9
-    ],
-    ids=str,
-)
-def test_windows_that_do_not_depend_on_the_batch(layer, tmp_path, capsys):
-    assert windows_hint(tmp_path, capsys, **layer) == []
-
-
-@pytest.mark.parametrize("layer", [
-    {"class": "pool", "mode": "avg", "pool_size": [2], "padding": "same"},  # begins at the first frame, always
-    {"class": "pool", "mode": "max", "pool_size": [3], "strides": 1, "padding": "same"},
-])  # fmt: skip
-def test_windows_that_see_padding(layer, tmp_path, capsys):
-    (hint,) = windows_hint(tmp_path, capsys, **layer)
-    assert hint.startswith("hint: layer 'pooled': windows at the end of a sequence see frames beyond it")
-    assert windows_hint(tmp_path, capsys, **layer, use_time_mask=True) == []
-    assert windows_hint(tmp_path, capsys, **{**layer, "padding": "valid"}) == []
-
-
 def test_warnings_are_counted(tmp_path, capsys):
     text = "\n".join(f"{key} = {value!r}" for key, value in options(nobody_reads_this=1).items())
     assert run(tmp_path, text) == 0

@@ -61,6 +61,15 @@ class Window:
         """Whether its first position depends on the size of the axis in memory, so on the longest sequence."""
         return len({self.padding_for(size)[0] for size in range(1, self.stride + 1)}) > 1
 
+    @property
+    def reaches_beyond(self) -> bool:
+        """Whether its last positions can have frames beyond the end of a sequence."""
+        lengths = [length for length in range(1, self.extent + 2 * self.stride + 1) if self.out_length(length) > 0]
+        return any(
+            (self.out_length(length) - 1) * self.stride - self.padding_for(length)[0] + self.extent >= length
+            for length in lengths
+        )
+
     def out_length(self, length: Any) -> Any:
         """:return: number of positions"""
         if isinstance(self.padding, int):
@@ -90,6 +99,12 @@ class TransposedWindow:
         if self.output_padding is None:
             return max(self.size - self.stride, 0) // 2 + self.remove
         return max(2 * (self.size // 2) - self.output_padding, 0) // 2 + self.remove
+
+    @property
+    def reaches_beyond(self) -> bool:
+        """Whether what is laid for the first frame beyond the end of a sequence begins before the end of the output."""
+        length = self.size
+        return bool(length * self.stride - self.cut_left < self.out_length(length))
 
     def full_length(self, length: Any) -> Any:
         """:return: up to where windows reach"""

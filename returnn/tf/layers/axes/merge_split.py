@@ -23,6 +23,7 @@ class MergeDimsLayer(_ConcatInputLayer):
     """
 
     layer_class = "merge_dims"
+    keeps_zeros = True
 
     def __init__(
         self,
@@ -77,6 +78,7 @@ class SplitDimsLayer(_ConcatInputLayer):
     """
 
     layer_class = "split_dims"
+    keeps_zeros = True
 
     def __init__(
         self,

@@ -24,6 +24,7 @@ class ReinterpretDataLayer(_ConcatInputLayer):
     """
 
     layer_class = "reinterpret_data"
+    keeps_zeros = True
 
     def __init__(
         self,

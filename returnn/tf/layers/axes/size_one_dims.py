@@ -20,6 +20,7 @@ class SqueezeLayer(_ConcatInputLayer):
     """
 
     layer_class = "squeeze"
+    keeps_zeros = True
 
     def __init__(
         self, axis: Any, enforce_batch_dim_axis: int | None = None, allow_no_op: bool = False, **kwargs: Any
@@ -61,6 +62,7 @@ class ExpandDimsLayer(_ConcatInputLayer):
     """
 
     layer_class = "expand_dims"
+    keeps_zeros = True
 
     def __init__(self, axis: Any, dim: int | Dim = 1, **kwargs: Any) -> None:
         """

@@ -21,6 +21,7 @@ class SwapAxesLayer(_ConcatInputLayer):
     """
 
     layer_class = "swap_axes"
+    keeps_zeros = True
 
     def __init__(self, axis1: Any, axis2: Any, **kwargs: Any) -> None:
         """
@@ -51,6 +52,7 @@ class TransposeLayer(_ConcatInputLayer):
     """Puts the axes in another order. They keep their dims, and so their meaning."""
 
     layer_class = "transpose"
+    keeps_zeros = True
 
     def __init__(self, perm: Mapping[Any, Any] | Sequence[Any], **kwargs: Any) -> None:
         """

@@ -15,6 +15,7 @@ class CopyLayer(_ConcatInputLayer):
     """The source as it is; several sources are joined in their feature dim."""
 
     layer_class = "copy"
+    keeps_zeros = True
     keeps_feature_dim = True
 
     def __init__(

@@ -27,6 +27,7 @@ from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.output_debugging import with_debugging
 from returnn.tf.layers.core.regularization import REGULARIZATION, keep_parts_of_frame
 from returnn.tf.layers.core.step_state import UndefinedSource
+from returnn.tf.layers.core.zero_padding import have_zero_padding
 from returnn.tf.layers.options.layer_options import check_options, resolve_layers
 from returnn.tf.layers.options.output_checks import check_output
 from returnn.tf.layers.user_code.derived_class import InferredInInit, bases_with_output, with_own_beam
@@ -68,6 +69,7 @@ class LayerBase(LayerLosses, LayerBatchNorm, metaclass=_ComputesOutput):
     warning: str | None = None  # what looks like a mistake, in one line, for `++task check` and the start of a run
     depends_on_longest: bool = False  # whether frames of a sequence are others if another one of the batch is longer
     sees_padding: bool = False  # whether frames beyond the end of a sequence count at its end
+    keeps_zeros: ClassVar[bool] = False  # whether the output is 0 wherever all sources are 0
     leaves_out_end: bool = False  # whether the output has no frame for the label that ended a loop
     fixed_options: ClassVar[tuple[str, ...]] = ()  # options of a base class which this class sets itself
 
@@ -83,6 +85,10 @@ class LayerBase(LayerLosses, LayerBatchNorm, metaclass=_ComputesOutput):
     def compute_inputs(self) -> list[Tensor]:
         """:return: what `compute` gets"""
         return [source.output for source in self.sources]
+
+    def has_zero_padding(self) -> bool:
+        """:return: whether frames beyond the end of sequences are surely 0"""
+        return self.keeps_zeros and not self.use_batch_norm and have_zero_padding(self.sources)
 
     # How the output comes about.
 

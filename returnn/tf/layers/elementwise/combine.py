@@ -15,6 +15,7 @@ from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.option_values import value_like
 from returnn.tf.layers.core.raw_code import broadcast_raw, call_user_code, call_user_code_on_losses, check_expression
+from returnn.tf.layers.core.zero_padding import have_zero_padding
 from returnn.tf.layers.elementwise.outer_product import feature_product_warning, outer_product_warning
 from returnn.tf.layers.options.broadcasting import with_common_dims
 from returnn.tf.layers.options.time_dims_of_data import naming_time_dims
@@ -101,6 +102,11 @@ class CombineLayer(LayerBase):
         frame = self.network.step.innermost_frame()
         is_of_frame = any(frame.path_of(source.get_absolute_name()) is not None for source in self.sources)
         return "counts axes" if is_of_frame else ""
+
+    def has_zero_padding(self) -> bool:
+        """:return: whether it is a sum or product of what has 0 there"""
+        keeps_zeros = self.kind in ("add", "sub", "mul", "average") and not (self.with_bias or self.activation)
+        return keeps_zeros and not self.use_batch_norm and have_zero_padding(self.sources)
 
     def compute(self, *sources: Tensor) -> Tensor:
         """:return: the dims of all sources"""

@@ -9,12 +9,13 @@ from typing import Any
 import tensorflow as tf
 
 import returnn.frontend as rf
-from returnn.frontend._ops.nn.conv_windows import windows
+from returnn.frontend._ops.nn.conv_windows import transposed_windows, windows
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.axes.swap_axes import perm_of_axes, transposed
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.param_dims import with_dims_of_param
 from returnn.tf.layers.core.sources import _ConcatInputLayer
+from returnn.tf.layers.core.zero_padding import have_zero_padding
 from returnn.tf.layers.linear.conv_sizes import conv_with_few_sizes
 from returnn.tf.util.activations import OutputWithActivation
 from returnn.util.behavior_version import BehaviorVersion
@@ -68,18 +69,25 @@ class SpatialLayer(_ConcatInputLayer):
             )
         return dims
 
-    def windows_move(self, dims: Sequence[Dim], size: Any, strides: Any, dilation_rate: Any) -> bool:
+    def note_windows(
+        self, dims: Sequence[Dim], size: Any, strides: Any, dilation_rate: Any, *, padding_counts: bool
+    ) -> None:
         """
+        Notes whether frames of a sequence are others if another one of the batch is longer.
+
         :param dims: along which there are windows
         :param size: of the window; this and the others: for each dim, or the same for all
         :param strides: distance of the windows
         :param dilation_rate: distance of frames within a window
-        :return: whether the windows of a sequence are others if another one of the batch is longer
+        :param padding_counts: whether frames beyond the end of a sequence are something else than what is beyond the
+            axis in memory
         """
         moved = windows(
             self.where(), len(dims), size=size, strides=strides, dilation_rate=dilation_rate, padding=self.padding
         )
-        return any(dim.is_dynamic_seq_length() and window.moves for dim, window in zip(dims, moved, strict=True))
+        over_sequences = [window for dim, window in zip(dims, moved, strict=True) if dim.is_dynamic_seq_length()]
+        self.depends_on_longest = any(window.moves for window in over_sequences)
+        self.sees_padding = padding_counts and any(window.reaches_beyond for window in over_sequences)
 
     def padding_of(self, padding: str | PerAxis) -> Any:
         """:return: as the frontend knows it. "same" is that of TensorFlow, "same_static" begins like it, as recorded"""
@@ -129,7 +137,8 @@ class _FilterLayer(SpatialLayer):
         :param filter: layer to take the filter from
         :param filter_perm: transposes that layer first: axis -> axis of it which comes there, both by description
         :param bias: layer to take `bias` from
-        :param use_time_mask: frames beyond the end of a sequence are zero
+        :param use_time_mask: frames beyond the end of a sequence count as zero, so that it gets what it gets alone.
+            Otherwise they are what the source has there: zero in data, and after a unit of `rec`
         """
         super().__init__(**kwargs)
         self.filter_dims = [filter_size] if isinstance(filter_size, int) else list(filter_size)
@@ -211,7 +220,9 @@ class ConvLayer(_FilterLayer):
         **kwargs: Any,
     ) -> None:
         """
-        :param padding: "valid", "same", "same_static" (does not depend on the other sequences); or so many frames
+        :param padding: "valid", "same", "same_static"; or so many frames. With "same" and strides, the longest
+            sequence of the batch decides where windows begin, with "same_static" none does. With all but "valid",
+            windows at the end of a sequence see what is beyond it in the batch, see `use_time_mask`
         :param strides: distance of the windows
         :param dilation_rate: distance of frames within a window
         :param groups: the features are divided into so many groups
@@ -241,7 +252,8 @@ class ConvLayer(_FilterLayer):
         source, in_dim = self._with_channels(source)
         out_dim = self.output_feature_dim()
         spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size), in_dim=in_dim)
-        self.depends_on_longest = self.windows_move(spatial, self.filter_size, self.strides, self.dilation_rate)
+        padding_counts = not (self.use_time_mask or have_zero_padding(self.sources))
+        self.note_windows(spatial, self.filter_size, self.strides, self.dilation_rate, padding_counts=padding_counts)
         window = self.window_dims()
         conv: Callable[..., tuple[Tensor, Sequence[Dim]]] = rf.conv
         if self.pad_seq_len_to_power is not None:
@@ -360,6 +372,19 @@ class TransposedConvLayer(_FilterLayer):
         in_dim, out_dim = self.feature_dim_of(source), self.output_feature_dim()
         spatial = self.spatial_dims(source, self.in_spatial_dims, len(self.filter_size), in_dim=in_dim)
         window = self.window_dims()
+        laid = transposed_windows(
+            self.where(),
+            len(spatial),
+            size=self.filter_size,
+            strides=self.strides,
+            padding=self.padding,
+            remove_padding=self.remove_padding,
+            output_padding=self.output_padding,
+        )
+        if not (self.use_time_mask or have_zero_padding(self.sources)):
+            self.sees_padding = any(
+                dim.is_dynamic_seq_length() and one.reaches_beyond for dim, one in zip(spatial, laid, strict=True)
+            )
         output, _ = rf.transposed_conv(
             source,
             in_dim=in_dim,

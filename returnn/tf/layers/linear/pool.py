@@ -8,6 +8,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.frontend._ops.nn.conv_windows import windows
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.zero_padding import have_zero_padding
 from returnn.tf.layers.linear.conv import AxisOption, PerAxis, SpatialLayer
 from returnn.util.errors import check_known
 from returnn.util.not_specified import NotSpecified
@@ -41,8 +42,10 @@ class PoolLayer(SpatialLayer):
         """
         :param mode: "max" or "avg"
         :param pool_size: one, two or three sizes of the window
-        :param padding: "valid", "same", "same_static" (does not depend on the other sequences); or so many frames.
-            What is beyond the border does not count with "same"; with "same_static" and numbers, it is 0
+        :param padding: "valid", "same", "same_static"; or so many frames. With "same" and strides, the longest
+            sequence of the batch decides where windows begin, with "same_static" none does. What is beyond the border
+            does not count with "same"; with "same_static" and numbers, it is 0. With all but "valid", windows at the
+            end of a sequence see what is beyond it in the batch, see `use_time_mask`
         :param dilation_rate: distance of frames within a window
         :param strides: distance of the windows. Default: the sizes
         :param in_dim: which dim of the source is the feature dim
@@ -50,7 +53,7 @@ class PoolLayer(SpatialLayer):
         :param out_dim: the feature dim of the source
         :param out_spatial_dims: the new spatial dims
         :param use_channel_first: on a GPU, the feature axis stands before the spatial ones in memory
-        :param use_time_mask: frames beyond the end of a sequence do not count
+        :param use_time_mask: frames beyond the end of a sequence do not count, so that it gets what it gets alone
         """
         super().__init__(in_dim=in_dim, out_dim=out_dim, **kwargs)
         check_known("mode", mode, ("max", "avg"), where=self.where())
@@ -70,11 +73,11 @@ class PoolLayer(SpatialLayer):
         if all(size == 1 for size in self.pool_size) and self.strides in (None, 1) and self.out_spatial_dims is None:
             return source
         strides = self.pool_size if self.strides is None else self.strides
-        self.depends_on_longest = self.windows_move(spatial, self.pool_size, strides, self.dilation_rate)
         padding = self.padding
-        if padding != "valid" and not self.use_time_mask:
-            self.sees_padding = any(dim.is_dynamic_seq_length() for dim in spatial)
-        if padding not in ("valid", "same_dynamic"):
+        is_zero_beyond = padding not in ("valid", "same_dynamic")
+        padding_counts = not (self.use_time_mask or (is_zero_beyond and have_zero_padding(self.sources)))
+        self.note_windows(spatial, self.pool_size, strides, self.dilation_rate, padding_counts=padding_counts)
+        if is_zero_beyond:
             source, spatial = self._with_zeros(source, spatial)
             padding = "valid"
         output, _ = rf.pool(

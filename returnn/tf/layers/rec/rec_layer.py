@@ -183,6 +183,10 @@ class RecLayer(RecurrentLayer):
         """
         return lstm_block_of_cudnn(reader, prefix, target)
 
+    def has_zero_padding(self) -> bool:
+        """:return: whether it is a unit, which has them at 0 whatever the source has there"""
+        return isinstance(self.recurrence, UnitRecurrence) and not self.use_batch_norm
+
     # What is inside.
 
     @making_layers()

@@ -25,6 +25,7 @@ class BatchNormLayer(CopyLayer):
     """
 
     layer_class = "batch_norm"
+    keeps_zeros = False
 
     def __init__(
         self,

@@ -57,6 +57,11 @@ class SeqLenMaskLayer(_ConcatInputLayer):
         value = value_like(self.mask_value, source.dtype)
         return source if mask is None else rf.where(mask, source, value, allow_broadcast_all_sources=True)
 
+    def has_zero_padding(self) -> bool:
+        """:return: whether it makes them 0"""
+        sequences = [dim for dim in self.output.dims if dim.is_dynamic_seq_length()]
+        return self.mask_value == 0 and self.seq_len_source is None and len(sequences) == 1
+
     def build_mask(self, source: Tensor) -> Tensor | None:
         """:return: [B, T], bool: whether a frame is inside; None if all are"""
         axis = self.dim_of(source, self.axis, option="axis")

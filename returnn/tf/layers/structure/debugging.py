@@ -17,6 +17,7 @@ from returnn.util.errors import ConfigError
 class _PassThrough(LayerBase):
     """Base class of layers whose output is their source."""
 
+    keeps_zeros = True
     has_effect: ClassVar[bool] = False  # the operations run in each step, also if nothing needs the output
 
     def compute(self, *sources: Tensor) -> Tensor:

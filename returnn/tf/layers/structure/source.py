@@ -25,6 +25,10 @@ class SourceLayer(LayerBase):
         super().__init__(network=network, sources=(), **kwargs)
         self.data_key = network.extern_data.default_input if data_key is None else data_key
 
+    def has_zero_padding(self) -> bool:
+        """Batches of data are filled up with 0."""
+        return True
+
     def compute(self) -> Tensor:
         """:return: the data"""
         is_there = self.network.has_value_of_data(self.data_key)

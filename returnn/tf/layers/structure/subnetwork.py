@@ -136,6 +136,10 @@ class SubnetworkLayer(LayerBase):
         """:return: raw scalar, for this layer and those inside"""
         return super().get_constraints_value() + self.subnetwork.get_constraints()
 
+    def has_zero_padding(self) -> bool:
+        """:return: whether the layer "output" inside has 0 beyond the end of sequences"""
+        return self._inner_output.has_zero_padding() and not self.use_batch_norm
+
     def has_hidden_state(self) -> bool:
         """:return: whether the layer "output" inside has one"""
         return self._inner_output.has_hidden_state()
