@@ -6,6 +6,7 @@ from collections.abc import Callable
 from typing import Any
 
 from returnn.tensor import Dim, Tensor
+from returnn.tf.layers.core.floors.layer_axes import use_data_with
 from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.util.errors import ConfigError
@@ -43,13 +44,5 @@ class DimsOfSourceLayer(LayerBase):
                     f"{self.where()}: the lengths of {dim} are not known yet, as no layer before has this dim.\n"
                     "  Give one that has it as source (option 'from')."
                 )
-            self._use_data_with(dim)
+            use_data_with(dim, network=self.network)
         return [Tensor(self.name, dims=list(dict.fromkeys(given)), dtype="int32")]
-
-    def _use_data_with(self, dim: Dim) -> None:
-        """Sees to it that the lengths of a dim of data are there, even if no layer looks at the data."""
-        root = self.network.get_root_network()
-        keys = [key for key, data in root.extern_data.data.items() if dim in data.dims and not dim.is_batch_dim()]
-        if keys and not root.get_used_data_keys().intersection(keys):
-            keys.sort(key=lambda key: not root.extern_data.data[key].available_for_inference)
-            self.network.get_extern_data(keys[0])

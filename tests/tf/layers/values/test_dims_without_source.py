@@ -63,6 +63,23 @@ def test_a_dim_of_data_that_no_layer_looks_at(options, wanted):
     assert net.net.get_used_data_keys() == {"labels"}  # so that a training feeds the lengths
 
 
+@pytest.mark.parametrize(
+    "options",
+    [{"class": "constant", "value": 1.0}, {"class": "random", "distribution": "uniform", "minval": 0.0, "maxval": 1.0}],
+    ids=["constant", "random"],
+)
+def test_a_shape_with_a_dim_of_data_that_no_layer_looks_at(options):
+    net = Net(lambda net: {"output": {**options, "shape": [batch_dim, net.label_time]}})
+    assert net.net.get_used_data_keys() == {"labels"}
+    assert net.run().shape == (3, max(LABEL_LENGTHS))
+
+
+def test_a_dim_of_fixed_size_needs_no_data():
+    variable = {"class": "variable", "init": 1.0}
+    net = Net(lambda net: {"output": {**variable, "shape": [net.feature]}})
+    assert not net.net.get_used_data_keys()
+
+
 def test_data_with_the_same_dim_that_is_used_is_enough():
     def layers(net):
         total = {"class": "reduce", "mode": "sum", "axis": net.feature, "from": "data"}

@@ -222,6 +222,8 @@ class LayerAxes(LayerCore):
             is_feature = last_is_feature and i == len(shape) - 1
             kind = Dim.Types.Feature if is_feature else Dim.Types.Spatial
             dims.append(size if isinstance(size, Dim) else self.new_dim_beside(f"axis{i}", size, dims, kind=kind))
+        for dim in dims:
+            use_data_with(dim, network=self.network)
         return dims
 
     def dims_beside_feature(self) -> list[Dim]:
@@ -259,6 +261,16 @@ class LayerAxes(LayerCore):
 
 def _is_in_loop(network: Network) -> bool:
     return network.inside_rec_time_dim is not None or network.over_rec_time_dim is not None
+
+
+def use_data_with(dim: Dim, *, network: Network) -> None:
+    """Sees to it that the lengths of a dim of data are there, even if no layer looks at the data."""
+    root = network.get_root_network()
+    keys = [key for key, data in root.extern_data.data.items() if dim in data.dims]
+    if not keys or dim.size is not None or dim.is_batch_dim() or root.get_used_data_keys().intersection(keys):
+        return
+    keys.sort(key=lambda key: not root.extern_data.data[key].available_for_inference)
+    network.get_extern_data(keys[0])
 
 
 def find_dims(source: Tensor, axes: Any, *, optional: bool = False, batch_dim_axis: int | None = None) -> list[Dim]:
