@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from returnn.tensor._frontend import operations
 from returnn.tensor.batch_info import BatchInfo, BeamDim, FixedDim, SearchBeam
-from returnn.tensor.dim import Dim
+from returnn.tensor.dim import Dim, batch_dim
 from returnn.tensor.tensor_lengths import TensorLengths
 from returnn.util.errors import DimError
 
@@ -92,6 +92,19 @@ class TensorBatch(TensorLengths):
             raise DimError(f"{self}: the batch axis has to be among the axes to merge, got {dims}.")
         merged, _ = operations().merge_dims(self, dims=dims)
         return merged
+
+
+def declare_to_be_the_batch(dims: Sequence[Dim]) -> None:
+    """
+    A batch dim that a config has made itself, `Dim(kind=Dim.Types.Batch, ...)`, is from now on `batch_dim`: a network
+    has only one batch, and configs from before there was `batch_dim` have such dims. Those with a size or lengths, and
+    computed ones, are others.
+
+    :param dims: in which data was described
+    """
+    for dim in dims:
+        if dim.is_batch_dim() and dim.size is None and dim.dyn_size_ext is None and not dim.is_derived():
+            dim.declare_same_as(batch_dim)
 
 
 def batch_info_of_dim(dim: Dim) -> BatchInfo:

@@ -15,6 +15,7 @@ from returnn.compat.tensor.batch_size import take_batch_size_from
 from returnn.tensor.dim import Dim, batch_dim
 from returnn.tensor.dim_types import DimKind
 from returnn.tensor.tensor import Tensor
+from returnn.tensor.tensor_batch import declare_to_be_the_batch
 from returnn.util.errors import DimError, check_known
 from returnn.util.not_specified import NotSpecified
 
@@ -162,6 +163,8 @@ def dims_from_shape(
     given = dims if dims is not None else dim_tags
     if given is not None:
         axes = list(given)
+        if dim_tags is not None:
+            declare_to_be_the_batch(axes)
         _check_no_contradiction(name, axes, shape, batch_dim_axis)
     else:
         shape_, batch_axis = _complete_shape(name, shape, dim, batch_dim_axis, time_dim_axis, sparse)

@@ -14,6 +14,7 @@ from typing import Any, get_type_hints
 from returnn.config.option_types import DTYPES, check_type
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.tensor import Dim, Tensor, batch_dim
+from returnn.tensor.tensor_batch import declare_to_be_the_batch
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.texts.counted import counted
 
@@ -185,6 +186,7 @@ def template_of_description(key: str, description: Any, *, is_input: bool, float
         options["sparse"] = True
     tensor = _make_tensor(where, options)
     tensor.name = key
+    declare_to_be_the_batch(tensor.dims)
     if tensor.dtype == "float32" and options.get("dtype") is None:
         tensor.dtype = float_dtype
     for dim in tensor.dims:

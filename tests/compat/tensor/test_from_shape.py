@@ -130,6 +130,13 @@ def test_shape_needs_no_more_than_the_tensor_package() -> None:
     assert Data is Tensor
 
 
+def test_a_batch_dim_of_its_own_is_the_batch_beside_that_of_others() -> None:
+    own = DimensionTag(kind=DimensionTag.Types.Batch, description="batch:own", dimension=None)
+    x, y = Data("x", dim_tags=[own, time, feature]), Data("y", dim_tags=[time, batch_dim])
+    assert Data.get_common_data([x, y]).dims == (batch_dim, time, feature)
+    assert y.copy_compatible_to(x).batch_shape == (None, None, 1)
+
+
 def test_dims_can_be_made_with_their_old_name_and_arguments() -> None:
     time = DimensionTag(kind=DimensionTag.Types.Spatial, description="time")
     assert type(time) is Dim

@@ -151,6 +151,7 @@ CASES = {
     "elemwise_prod": {"class": "elemwise_prod", "axes": ["dim:4", "F"], "from": "data:image"},
     "weighted_sum": {"class": "weighted_sum", "axes": ["dim:4", "F"], "keep_dims": True, "from": "data:image"},
     "weighted_window": {"class": "weighted_sum", "axes": "F", "size": 3, "padding": "same", "from": "data:image"},
+    "weighted_frames": {"class": "weighted_sum", "axes": "T", "size": 3, "padding": "valid", "from": "data"},
     "switch": {"class": "switch", "condition": "is_positive", "true_from": "data:vec", "false_from": 0.5},
     "is_positive": {"class": "compare", "kind": "greater", "value": 0, "from": "data"},
 }  # fmt: skip
@@ -162,6 +163,7 @@ CASES_THAT_SEE_PADDING = {
     "shift_left": {"class": "shift_axis", "axis": "T", "amount": -1, "adjust_size_info": False, "from": "data"},
     "shift_adjust": {"class": "shift_axis", "axis": "T", "amount": -1, "from": "data"},
     "resize_linear": {"class": "resize", "factor": 2, "axis": "T", "kind": "linear", "from": "data"},
+    "weighted_same": {"class": "weighted_sum", "axes": "T", "size": (3,), "padding": "same", "from": "data"},
     "pad_old": {"class": "pad", "axes": "T", "padding": 1, "handle_dynamic_dims": False, "from": "data"},
 }
 

@@ -133,6 +133,7 @@ CASES = {
     ),
     "elemwise_prod": ({"class": "elemwise_prod", "axes": "T"}, "'T' are no dims of fixed size"),
     "elemwise_prod_size": ({"class": "elemwise_prod", "axes": "F", "size": 7}, "option 'size' is 7, but the dims"),
+    "weighted_sum_of_frames": ({"class": "weighted_sum", "axes": "T"}, "'T' are no dims of.*can slide: 'size'"),
     "weighted_sum": ({"class": "weighted_sum", "axes": "F", "padding": "full"}, "Possible: same, valid."),
     "switch": ({"class": "switch", "condition": "data", "true_from": 1, "false_from": 0}, "expected bools, but"),
     "math_norm": ({"class": "math_norm", "p": 2, "axis": "T", "axes": "F"}, "give either the option 'axis' or 'axes'"),

@@ -177,6 +177,8 @@ def test_values_where_options_say_how_dims_change(net, results):
     numpy.testing.assert_array_equal(numpy.sort(results["top_k_unsorted"])[..., ::-1], -numpy.sort(-data)[..., :2])
     numpy.testing.assert_array_equal(results["range_sparse"], [0, 1])
     assert net.outputs["range_sparse"].sparse_dim is NUMBERS
+    frames_of_windows = numpy.stack([data[:, i : i + 3] for i in range(3)])  # weights are one third, all of them
+    numpy.testing.assert_allclose(results["weighted_frames"], frames_of_windows.mean(axis=0) * mask[:, 2:], rtol=1e-5)
     numpy.testing.assert_array_equal(results["reshape_deps"], image.reshape(3, 5, 2, 2, 6))
 
 

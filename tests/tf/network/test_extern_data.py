@@ -3,7 +3,7 @@ import tensorflow as tf
 
 from returnn.config import Config
 from returnn.datasets import init_dataset
-from returnn.tensor import batch_dim
+from returnn.tensor import Dim, batch_dim
 from returnn.tf.network import ExternData
 from returnn.tf.util.data import FeatureDim, SpatialDim
 from returnn.util.errors import ConfigError
@@ -66,6 +66,27 @@ def test_dims_can_be_given_as_objects():
         }
     )
     assert data.data["data"].get_time_dim_tag() == data.data["classes"].get_time_dim_tag() == time
+
+
+@pytest.mark.parametrize("option", ["dims", "dim_tags"])
+def test_a_batch_dim_that_the_config_has_made_is_the_batch(option):
+    batch = Dim(kind=Dim.Types.Batch, description="batch", dimension=None)
+    time, feature = SpatialDim("time"), FeatureDim("feature", 4)
+    data = extern_data({"data": {option: [batch, time, feature]}, "classes": {"dim": 3, "sparse": True}})
+    assert batch == batch_dim
+    assert data.data["data"].dims[0] == data.data["classes"].dims[0]
+    net_dict = {
+        "mean": {"class": "reduce", "mode": "mean", "axis": "T", "from": "data"},
+        "output": {"class": "combine", "kind": "add", "from": ["data", "mean"], "out_shape": {batch, time, feature}},
+    }
+    net = ConfigNet(Config({"extern_data": {"data": {option: [batch, time, feature]}}, "network": net_dict}))
+    assert net.net.get_default_output_layer().output.dims_set == {batch_dim, time, feature}
+
+
+def test_a_batch_of_fixed_size_is_not_the_batch():
+    batch = Dim(3, name="batch", kind=Dim.Types.Batch)
+    extern_data({"data": {"dim_tags": [batch, FeatureDim("feature", 4)]}})
+    assert batch != batch_dim
 
 
 def test_other_layouts_and_dtypes():

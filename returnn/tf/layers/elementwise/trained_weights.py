@@ -58,8 +58,9 @@ class WeightedSumLayer(_ConcatInputLayer):
         **kwargs: Any,
     ) -> None:
         """
-        :param axes: dims of fixed size, by description
-        :param padding: with a window: "valid", the default: it stays inside of the dims; "same": 0 outside
+        :param axes: by description. Without a window, dims of fixed size
+        :param padding: with a window: "valid", the default: it stays inside of the dims; "same": frames outside of the
+            axis in memory are 0
         :param size: of the window. Default: the whole dims
         :param keep_dims: keep the dims, also if their size is 1. Default: only with padding "same", or a window
         """
@@ -72,8 +73,12 @@ class WeightedSumLayer(_ConcatInputLayer):
 
     def compute(self, source: Tensor) -> Tensor:
         """:return: [...] or [..., shorter axes...]"""
-        dims = _static_dims(self, source, self.axes)
-        sizes = [dim.size for dim in dims] if self.size is None else _as_list(self.size, len(dims))
+        if self.size is None:
+            dims = _static_dims(self, source, self.axes, hint="\n  Along sequences, a window can slide: 'size'.")
+            sizes = [dim.size for dim in dims]
+        else:
+            dims = self.dims_of(source, self.axes, option="axes")
+            sizes = _as_list(self.size, len(dims))
         if self.padding == "valid" and sizes == [dim.size for dim in dims]:
             return self._sum_of_all(source, dims)
         if len(sizes) != len(dims):
@@ -82,7 +87,9 @@ class WeightedSumLayer(_ConcatInputLayer):
         for i, (dim, window) in enumerate(zip(dims, windows, strict=True)):
             new = dim.sub_right(window.size - 1) if self.padding == "valid" else dim
             source, named = apart_from(self, new, source, axis=dim)
-            windows_of_dim, out_dim = rf.window(source, spatial_dim=dim, window_dim=window, padding=self.padding)
+            windows_of_dim, out_dim = rf.window(
+                source, spatial_dim=dim, window_dim=window, padding=self.padding, use_mask=False
+            )
             source = named(windows_of_dim)
             dims[i] = out_dim
         out = rf.matmul(source, self._weights(windows), reduce=windows)
@@ -98,10 +105,10 @@ class WeightedSumLayer(_ConcatInputLayer):
         return self.parameter("W", dims, initial=1.0 / math.prod(dim.size or 1 for dim in dims))
 
 
-def _static_dims(layer: _ConcatInputLayer, source: Tensor, axes: Any) -> list[Dim]:
+def _static_dims(layer: _ConcatInputLayer, source: Tensor, axes: Any, *, hint: str = "") -> list[Dim]:
     dims = layer.dims_of(source, axes, option="axes")
     if not dims or any(dim.size is None for dim in dims):
-        raise ConfigError(f"{layer.where()}: option 'axes': {axes!r} are no dims of fixed size of {source}.")
+        raise ConfigError(f"{layer.where()}: option 'axes': {axes!r} are no dims of fixed size of {source}.{hint}")
     return dims
 
 
