@@ -63,6 +63,21 @@ def test_names_that_are_nowhere_are_said(caplog):
     ]
 
 
+SIMILAR = (
+    "WARNING: option 'preload_from_files': 'lm': 'ignore_missing': the file has no parameter 'b_stat/W', which gets no "
+    "value from it, but 'b_state/W'"
+)
+
+
+def test_a_misspelt_parameter_of_a_model_in_python(caplog):
+    forget_shown()
+    option = {"filename": "net.001", "ignore_missing": True, "ignore_params": ["encodr"]}
+    (file,) = preloaded_files({"lm": option}, ValuesToPreload)
+    content = {"b_state/W": numpy.ones(3), "x": numpy.ones(3), "encodr": numpy.ones(3), "step": 5}
+    file.values({"b_stat/W": numpy.ones(3), "x": numpy.ones(3), "encoder": numpy.ones(3)}, content)
+    assert caplog.messages == [f"{SIMILAR}. Is it misspelt? 'var_name_mapping' renames."]
+
+
 def test_all_that_does_not_fit_is_named_at_once():
     (file,) = preloaded_files({"lm": {"filename": "net.001"}}, ValuesToPreload)
     parameters = {"a": numpy.ones(2), "b": numpy.ones((3, 2)), "c": numpy.ones(3), "d": numpy.ones(3)}

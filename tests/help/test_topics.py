@@ -258,6 +258,7 @@ def test_help_imports_no_tensorflow_and_no_pytorch_which_take_seconds(name):
         ("beam", ["++task", "search", "ctc_decode", "docs/concepts/beams.md"]),
         ("text generation", ["rnn.py new NAME --kind lm", "docs/tutorial/decoding.md"]),
         ("fusion", ["docs/tutorial/decoding.md", "Shallow fusion with a network"]),
+        ("ensemble", ["docs/tutorial/decoding.md", "An ensemble"]),
         ("zebra beams", ["ctc_decode", "docs/concepts/beams.md"]),
         ("SpecAugment", ["docs/tutorial/your_own_data.md"]),
         ("augmentation", ["docs/tutorial/your_own_data.md"]),

@@ -13,7 +13,7 @@ from returnn.config.preloaded_file import PreloadedFile
 from returnn.engine.report.initial_values import warn_of_initial_values
 from returnn.util.errors import ConfigError, nearest_hint
 from returnn.util.files.checkpoint_files import CheckpointError
-from returnn.util.files.checkpoint_misfits import Misfit, misfit_of, misfits_text
+from returnn.util.files.checkpoint_misfits import Misfit, misfit_of, misfits_text, warn_of_misspelt
 from returnn.util.files.checkpoint_names import same_but_for_dots
 from returnn.util.texts.counted import counted, some_of
 
@@ -52,12 +52,20 @@ class ValuesToPreload(PreloadedFile):
                     name=name, shape=tuple(parameter.shape), preload_model_state=content
                 )
             if value is None:
-                if not self.ignore_missing:
-                    missing[name] = wanted
+                missing[name] = wanted
                 continue
             if misfit := misfit_of(other.get(wanted, wanted), value.shape, name, parameter.shape):
                 misfits.append(misfit)
             values[name] = value
+        if self.ignore_missing:
+            used = {*names.values(), *other.values()}
+            left = [name for name in content if not (name in used or self._is_ignored(name))]
+            warn_of_misspelt(
+                where,
+                missing={wanted: parameters[name].shape for name, wanted in missing.items()},
+                spare={name: content[name].shape for name in left if hasattr(content[name], "shape")},
+            )
+            missing = {}
         if missing or misfits:
             texts = [self._missing_text(missing, content)] if missing else []
             texts += [misfits_text(misfits)] if misfits else []

@@ -23,7 +23,7 @@ from returnn.tf.checkpoint.files import CheckpointError, get_checkpoint_filepatt
 from returnn.tf.checkpoint.other_lstms import find_other_lstms
 from returnn.tf.checkpoint.verify import open_checkpoint, read_tensor
 from returnn.tf.util.parameters.assign import assign_values
-from returnn.util.files.checkpoint_misfits import Misfit, misfit_of, misfits_text
+from returnn.util.files.checkpoint_misfits import Misfit, misfit_of, misfits_text, warn_of_misspelt
 from returnn.util.files.checkpoint_names import same_but_for_dots
 from returnn.util.texts.counted import counted, some_of
 
@@ -171,6 +171,16 @@ class CustomCheckpointLoader:
         if misfits:
             raise CheckpointError(f"checkpoint {self.filepattern!r}: {misfits_text(misfits, advice=_IF_CHANGED)}")
         return found
+
+    def warn_of_misspelt(self, where: str) -> None:
+        """
+        Where parameters may be missing in the checkpoint: says which one looks like a mistake.
+
+        :param where: the option that names the file
+        """
+        if self.custom_missing_load_func is None:
+            missing = {name: self.net_vars[name].shape.as_list() for name in self.missing_var_names}
+            warn_of_misspelt(where, missing=missing, spare={x: self._shapes[x] for x in self.obsolete_var_names})
 
     def load_now(self, session: tf.compat.v1.Session) -> None:
         """Sets all variables."""

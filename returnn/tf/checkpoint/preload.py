@@ -48,6 +48,7 @@ def set_preloaded_values(
                 in_file=loader.var_ckpt_names,
                 in_model=[variable.op.name.removeprefix(params_prefix) for variable in variables],
             )
+            loader.warn_of_misspelt(file.where)
             loaded = {ref: ref.deref() for ref in loader.get_variable_value_map()}
             if not loaded:  # no error, as a pretraining may add these layers later
                 what = f"no parameter with {file.prefix!r} in its name" if file.prefix else "no parameter"

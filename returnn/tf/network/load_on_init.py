@@ -41,6 +41,7 @@ def set_load_on_init(layers: Iterable[LayerBase], *, trained: Collection[str] = 
         try:
             loader = CustomCheckpointLoader(**{"saveable_params": params, **options})
             loader.set_as_custom_init()
+            loader.warn_of_misspelt(_where(layer))
         except CheckpointError as exc:
             raise ConfigError(f"{_where(layer)}: {exc}") from exc
         refs: list[Any] = list(loader.get_variable_value_map())

@@ -1,12 +1,16 @@
-"""Values of a checkpoint whose shapes are not those of the parameters, for messages that name all of them."""
+"""Parameters that a checkpoint has with another shape, or perhaps by another name: messages that name all of them."""
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+import difflib
+import re
+from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
+from returnn.util.system.warn_once import warn_once
 from returnn.util.texts.counted import counted
 
+_SIMILAR = 0.85  # of 1
 _MOST_SHAPES = 10  # that a message shows
 
 
@@ -48,3 +52,28 @@ def misfits_text(misfits: Sequence[Misfit], *, advice: str = "") -> str:
             f"  'ignore_params': {[misfit.name for misfit in misfits]}",
         ]
     )
+
+
+def warn_of_misspelt(where: str, *, missing: Mapping[str, Sequence[int]], spare: Mapping[str, Sequence[int]]) -> None:
+    """
+    For the option `ignore_missing`: a parameter that is misspelt is one that the file does not have.
+
+    :param where: the option that names the file
+    :param missing: shapes of the parameters that the file does not have, by the names that they would have there
+    :param spare: shapes of those that are only in the file, by their names
+    """
+    pairs = [(near, name) for name in spare for near in _similar_names(name, missing, shape=spare[name])]
+    if pairs:
+        near, name = pairs[0]
+        more = f" (and {counted(len(pairs) - 1, 'other')} like that)" if len(pairs) > 1 else ""
+        warn_once(
+            f"{where}: 'ignore_missing': the file has no parameter {near!r}, which gets no value from it, but "
+            f"{name!r}{more}. Is it misspelt? 'var_name_mapping' renames."
+        )
+
+
+def _similar_names(name: str, known: Mapping[str, Sequence[int]], *, shape: Sequence[int]) -> list[str]:
+    """:return: at most one, which differs in a few letters. By numbers, one tells layers apart"""
+    same_shape = [other for other, of_other in known.items() if list(of_other) == list(shape)]
+    nearest = difflib.get_close_matches(name, same_shape, n=1, cutoff=_SIMILAR)
+    return [other for other in nearest if re.sub(r"\d", "", other) != re.sub(r"\d", "", name)]

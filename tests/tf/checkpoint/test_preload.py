@@ -10,6 +10,7 @@ from returnn.log import log
 from returnn.tf.checkpoint.assign import run_custom_post_inits
 from returnn.tf.checkpoint.preload import set_preloaded_values
 from returnn.util.errors import ConfigError
+from returnn.util.system.warn_once import forget_shown
 from tests.tf.checkpoint.model import opened
 
 
@@ -144,3 +145,15 @@ def test_wrong_option(option, text):
     with pytest.raises(ConfigError) as error:
         preloaded_files(option)
     assert str(error.value) == text
+
+
+def test_a_misspelt_parameter_is_said(tmp_path, caplog):
+    forget_shown()
+    with opened({"b_state/W": (4,), "b_out/W": (3,)}) as model:
+        option = {"b": {"filename": model.save(tmp_path / "b.007", 7.0), "ignore_missing": True}}
+    with opened({"b_stat/W": (4,), "b_out/W": (3,), "state/W": (4,)}) as model:
+        variables = list(model.variables.values())
+        found = set_preloaded_values(preloaded_files(option), variables, is_training=False, has_own_checkpoint=True)
+    assert [var.op.name for var in found] == ["b_out/W"]
+    (said,) = [message for message in caplog.messages if message.startswith("WARNING")]
+    assert "the file has no parameter 'b_stat/W', which gets no value from it, but 'b_state/W'. Is it" in said

@@ -150,3 +150,15 @@ def test_parameters_that_are_left_at_random_are_named(tmp_path, capsys):
         f"WARNING: checkpoint '{tmp_path}/net.001': 2 parameters of the model are not in it and keep their initial "
         "values ('load_ignore_missing_vars'): 'lm/output/W', 'lm/output/b'.\n"
     ) in capsys.readouterr().out
+
+
+def test_a_misspelt_parameter_is_said(tmp_path, lm, capsys):
+    tasks.train(config(tmp_path, network={"output": AM}))
+    inside = {"outputs": INSIDE["output"], "output": {"class": "copy", "from": "outputs"}}
+    load = {"filename": lm, "ignore_missing": True}
+    network = with_lm(lm, subnetwork=inside, load_on_init=load)
+    values_of(config(tmp_path, network=network, load_ignore_missing_vars=True))
+    assert (
+        "WARNING: layer 'lm' (class 'subnetwork'): option 'load_on_init': 'ignore_missing': the file has no parameter "
+        "'outputs/W', which gets no value from it, but 'output/W' (and 1 other like that). Is it misspelt?"
+    ) in capsys.readouterr().out
