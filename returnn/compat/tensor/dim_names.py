@@ -19,6 +19,7 @@ from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tensor.dim import Dim, batch_dim
 from returnn.tensor.tensor import Tensor
 from returnn.util.errors import DimError
+from returnn.util.not_specified import NotSpecified
 
 if TYPE_CHECKING:
     from typing_extensions import Self
@@ -195,11 +196,21 @@ def set_dyn_size(dim: Dim, lengths: Any) -> None:
 def accept_old_options(init: Callable[..., None]) -> Callable[..., None]:
     """
     :param init: constructor of `Dim`
-    :return: the same, which also takes `dyn_size`: lengths as raw tensor of shape (B,)
+    :return: the same, which also takes `dyn_size`: lengths as raw tensor of shape (B,). With a `description`, the old
+        word for the name, no dimension is None: sequences of different lengths
     """
 
     @functools.wraps(init)
-    def init_with_old_options(self: Dim, dimension: Any, *, dyn_size: Any = None, **options: Any) -> None:
+    def init_with_old_options(
+        self: Dim, dimension: Any = NotSpecified, *, dyn_size: Any = None, **options: Any
+    ) -> None:
+        if dimension is NotSpecified:
+            if "description" not in options:
+                raise DimError(
+                    f"dim {options.get('name')!r}: 'dimension' is missing.\n"
+                    "  A size, as in Dim(512, name=...), or None for sequences of different lengths."
+                )
+            dimension = None
         init(self, dimension, **options)
         if dyn_size is not None:
             set_dyn_size(self, dyn_size)

@@ -130,6 +130,13 @@ def test_shape_needs_no_more_than_the_tensor_package() -> None:
     assert Data is Tensor
 
 
+def test_dims_of_a_description_need_no_dimension() -> None:
+    time = Dim(kind=Dim.Types.Spatial, description="time")
+    assert (time.size, time.kind, time.name) == (None, Dim.Types.Spatial, "time")
+    with pytest.raises(DimError, match=r"dim 'time': 'dimension' is missing.\n  A size, as in Dim\(512,"):
+        Dim(name="time")
+
+
 def test_a_batch_dim_of_its_own_is_the_batch_beside_that_of_others() -> None:
     own = DimensionTag(kind=DimensionTag.Types.Batch, description="batch:own", dimension=None)
     x, y = Data("x", dim_tags=[own, time, feature]), Data("y", dim_tags=[time, batch_dim])
