@@ -1,4 +1,4 @@
-"""Options that hold as long as a network does: the key `#config` of its net dict."""
+"""Options, and data sets, that hold as long as a network does: the key `#config` of its net dict."""
 
 from __future__ import annotations
 
@@ -8,6 +8,9 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.config.unsupported_options import KNOWN_OPTIONS
+from returnn.datasets.core.dataset import Dataset
+from returnn.engine.data import dataset_names, dataset_option, load_dataset
+from returnn.engine.net_diff import is_same_net
 from returnn.util.errors import ConfigError, check_known
 
 _KEYS = ("#config", "#copy_param_mode", "#finish_all_data", "#repetition", "#trainable")
@@ -54,3 +57,39 @@ class OptionsOfNet:
             else:
                 self.config.set(key, value)
         self.original.clear()
+
+
+class DataOfNet:
+    """
+    Makes data sets anew whose descriptions have changed.
+
+    A net dict changes `train`, `dev`, `eval` or `eval_datasets`, and the data sets are there by then. Other options are
+    asked for when they count; a data set has to follow its description. One that was given as an object, in place of
+    a description, stays until a net dict describes another one.
+    """
+
+    def __init__(self, config: Config) -> None:
+        """:param config: of the training"""
+        self.config = config
+        self._known: dict[str, Any] | None = None  # descriptions by name; None: nobody has asked for them
+
+    def begin(self) -> None:
+        """The data sets are there, as the config describes them now."""
+        self._known = self._descriptions()
+
+    def changed(self) -> dict[str, Dataset | None]:
+        """
+        :return: by name, the data sets whose descriptions are others than in the last call, or in `begin`; None: there
+            is no such data any more
+        :raises ConfigError: if there is nothing to train on
+        """
+        now = self._descriptions()
+        before, self._known = now if self._known is None else self._known, now
+        names = [name for name in {**before, **now} if not is_same_net(before.get(name), now.get(name))]
+        datasets = {name: load_dataset(self.config, name) for name in names}
+        if datasets.get("train", True) is None:
+            raise ConfigError("net dict: '#config': 'train' is no description of data, but there is to be a training.")
+        return datasets
+
+    def _descriptions(self) -> dict[str, Any]:
+        return {name: dataset_option(self.config, name) for name in ("train", *dataset_names(self.config))}

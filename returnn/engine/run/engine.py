@@ -91,6 +91,7 @@ class TrainingEngine(EngineBase):
         self.eval_datasets = {name: load_dataset(config, name) for name in dataset_names(config)}
         given = {"dev": dev_data, "eval": eval_data}
         self.eval_datasets.update({name: data for name, data in given.items() if data is not None})
+        self.training.data_of_net.begin()
         if self.learning_rate_control.filename and os.path.exists(self.learning_rate_control.filename):
             self.learning_rate_control.load()
         self.init_network_from_config(config)

@@ -16,6 +16,7 @@ from returnn.engine.data_identity import KnownData
 from returnn.engine.epochs import Epochs
 from returnn.engine.learning_rate_control import LearningRateControl, constant_around_pretraining
 from returnn.engine.learning_rate_file import check_writable
+from returnn.engine.net_options import DataOfNet
 from returnn.engine.report.epoch_report import note_duration, report_epoch
 from returnn.engine.report.epoch_table import DURATION_KEY
 from returnn.engine.report.learning_rate_warnings import (
@@ -206,6 +207,7 @@ class Training:
         self.evaluation = evaluation
         self.control = control
         self.dataset: Dataset | None = None
+        self.data_of_net = DataOfNet(config)
         self.learning_rate = 0.0
         if self._needs_scores() and not control.filename and model_files.are_wanted:
             # What comes next depends on the scores so far, so a training that is resumed has to know them.
@@ -315,6 +317,7 @@ class Training:
         last = self.model.loaded_epoch
         if last and last == self.epochs.current - 1 and (self.control.filename or self.control.need_error_info):
             self.epochs.current = last
+            self._change_data()
             if self.evaluation.run(skip_already_evaluated=True):
                 self._finish_evaluation()
             self.epochs.current = last + 1
@@ -345,6 +348,7 @@ class Training:
         if unfinished is None:
             self.model.begin_epoch()
             self._load_best_model()
+        self._change_data()
         self.learning_rate = self._learning_rate_of_epoch()
         self.model.set_learning_rate(self.learning_rate)
         if self._finds_batch_size:
@@ -353,6 +357,20 @@ class Training:
         self._on_epoch()
         if unfinished is not None:
             self.model.go_on_from(unfinished)
+
+    def _change_data(self) -> None:
+        """To what the net dict says. The sequences of the data before are given up."""
+        for name, dataset in self.data_of_net.changed().items():
+            datasets = self.evaluation.datasets
+            before = self.dataset if name == "train" else datasets.pop(name, None)
+            if before is not None:
+                before.finish_epoch(free_resources=True)
+            if name == "train":
+                self.dataset = dataset
+            elif dataset is not None:
+                datasets[name] = dataset
+            kind = "none" if dataset is None else "another one"
+            print(f"data {name!r}: {kind}, as '#config' of the network, or its end, says", file=log.v3)
 
     def _find_batch_size(self) -> None:
         """Of the network of the epoch."""
