@@ -235,7 +235,8 @@ class DimBase:
         DimBase._num_declared += 1
         for notify in DimBase._when_declared:
             notify()
-        other._same_dims += [weakref.ref(self), *self._same_dims]
+        refs = [*other._same_dims, weakref.ref(self), *self._same_dims]
+        other._same_dims = [ref for ref in refs if ref() is not None]
         if self._expression is not None:
             # It stays for as long as it can be computed again, so that what was declared about it stays known.
             first_atom = next(self._expression.atoms(), None)

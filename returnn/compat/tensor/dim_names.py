@@ -18,6 +18,7 @@ from returnn.tensor.batch_info import BatchInfo
 from returnn.tensor.control_flow_ctx import ControlFlowContext
 from returnn.tensor.dim import Dim, batch_dim
 from returnn.tensor.tensor import Tensor
+from returnn.tensor.tensor_batch import declare_to_be_the_batch
 from returnn.util.errors import DimError
 from returnn.util.not_specified import NotSpecified
 
@@ -197,7 +198,7 @@ def accept_old_options(init: Callable[..., None]) -> Callable[..., None]:
     """
     :param init: constructor of `Dim`
     :return: the same, which also takes `dyn_size`: lengths as raw tensor of shape (B,). With a `description`, the old
-        word for the name, no dimension is None: sequences of different lengths
+        word for the name, no dimension is None: sequences of different lengths; and a batch dim is `batch_dim`
     """
 
     @functools.wraps(init)
@@ -214,5 +215,7 @@ def accept_old_options(init: Callable[..., None]) -> Callable[..., None]:
         init(self, dimension, **options)
         if dyn_size is not None:
             set_dyn_size(self, dyn_size)
+        if "description" in options:
+            declare_to_be_the_batch([self])
 
     return init_with_old_options

@@ -139,6 +139,9 @@ def test_dims_of_a_description_need_no_dimension() -> None:
 
 def test_a_batch_dim_of_its_own_is_the_batch_beside_that_of_others() -> None:
     own = DimensionTag(kind=DimensionTag.Types.Batch, description="batch:own", dimension=None)
+    assert own == batch_dim
+    own = Dim(None, name="batch:own", kind=Dim.Types.Batch)
+    assert own != batch_dim  # one that a layer makes, say
     x, y = Data("x", dim_tags=[own, time, feature]), Data("y", dim_tags=[time, batch_dim])
     assert Data.get_common_data([x, y]).dims == (batch_dim, time, feature)
     assert y.copy_compatible_to(x).batch_shape == (None, None, 1)
