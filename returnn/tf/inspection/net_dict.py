@@ -16,7 +16,7 @@ from returnn.tf.layers.options.layer_options import options_of, public_options_o
 from returnn.tf.layers.options.registry import get_layer_class, get_loss_class
 from returnn.tf.layers.rec.recurrent_layer import RecurrentLayer
 from returnn.tf.layers.rec.units.registry import get_unit_class
-from returnn.tf.network.extra_nets import is_name_in_extra_net
+from returnn.tf.network.extra_nets import is_name_in_extra_net, known_in_extra_net
 from returnn.util.errors import ConfigError, nearest_hint
 
 _NETS = {"subnetwork": "subnetwork", "unit": "loop"}  # option -> what it describes
@@ -164,10 +164,11 @@ def _missing(scope: Scope, name: str) -> tuple[Scope, str] | None:
     if name.startswith("root:"):
         return _missing(scope.root, name.removeprefix("root:"))
     if is_name_in_extra_net(name):
-        return _missing(scope, name.partition(":")[2])
+        is_entry = name.partition("/")[0] in scope.net_dict
+        return None if is_entry else _missing(scope, name.partition(":")[2])
     if name.startswith("prev:"):
         name = name.removeprefix("prev:")
-    if name in scope.net_dict or name == ":i" or name == "data":
+    if name in scope.net_dict or name == ":i" or name == "data" or known_in_extra_net(name, scope.net_dict):
         return None
     if name.startswith("data:"):
         keys = scope.root.data_keys
@@ -230,6 +231,8 @@ def _reading_of(scope: Scope, text: str) -> Iterator[tuple[Scope, str]]:
         yield from _reading_of(scope.root, name.removeprefix("root:"))
         return
     if is_name_in_extra_net(name):
+        if name in scope.net_dict:
+            yield scope, name
         yield from _reading_of(scope, name.partition(":")[2])
         return
     yield scope, name

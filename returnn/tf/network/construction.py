@@ -25,7 +25,7 @@ from returnn.tf.network.common_beam import on_common_beam
 from returnn.tf.network.construction_order import sources_first
 from returnn.tf.network.data import NetworkData
 from returnn.tf.network.extern_data import ExternData
-from returnn.tf.network.extra_nets import ExtraNets, is_name_in_extra_net
+from returnn.tf.network.extra_nets import ExtraNets, check_extra_entry, is_name_in_extra_net
 from returnn.tf.network.layer_names import (
     LayerNotFound,
     NetworkConstructionDependencyLoopException,
@@ -120,7 +120,7 @@ class Construction:
 
     def _construct_wanted(self, net_dict: NetDict, name: str, get_layer: GetLayer | None) -> None:
         # In a loop, a source need not be known yet, and who takes sources from elsewhere does not want those from here.
-        is_plain = get_layer is None and self.step.innermost_frame() is None
+        is_plain = get_layer is None and self.step.innermost_frame() is None and not is_name_in_extra_net(name)
         for needed in sources_first(name, self.net.layers_desc) if is_plain else [name]:
             self.net.construct_layer(net_dict, needed, get_layer=get_layer)
 
@@ -129,10 +129,7 @@ class Construction:
         if not isinstance(desc, dict):
             raise ConfigError(f"{where}: expected a dict of options, got {desc!r}.")
         if is_name_in_extra_net(name):
-            raise ConfigError(
-                f"{where}: no layer can be called so: it means the layer {name.partition(':')[2]!r} of the same"
-                " net dict, once more.\n  Other layers can have it as a source. In the net dict is the plain name."
-            )
+            check_extra_entry(name, desc)
 
     def is_wanted(self, name: str, desc: dict[str, Any]) -> bool:
         """:return: whether a layer with these options is made for its own sake"""
@@ -189,7 +186,7 @@ class Construction:
         self, net_dict: NetDict, name: str, get_layer: GetLayer | None, add_layer: AddLayer | None
     ) -> LayerBase:
         """:return: see `construct`; the layer does not exist"""
-        if name not in net_dict:
+        if name not in net_dict or is_name_in_extra_net(name):
             found = self.paths.find(net_dict, name, get_layer=get_layer, add_layer=add_layer)
             if found is None:
                 raise layer_not_found(self.net, name, net_dict)

@@ -4,6 +4,9 @@ Extra networks: the same net dict once more, beside a network, with search in on
 A layer name such as `"extra.search:output"` means the layer "output" of the extra network "extra.search", in which
 choices search. So a training can use the hypotheses of a search, as in minimum Bayes risk training. Parameters have
 the same names, and are the same. Layers that no choice has to do with are not made again.
+
+Such a name can also be a key of the net dict: its options hold for that layer in that extra network, in place of those
+that the plain name has, if any. What depends on the layer is made again there, too.
 """
 
 from __future__ import annotations
@@ -66,7 +69,7 @@ class ExtraNets:
                 takes_layers_of_base=not boundary,
                 name=key,
             )
-            net.layers_desc.update(self.net.layers_desc)
+            net.layers_desc.update(_net_dict_of(prefix, self.net.layers_desc))
             self.nets[key] = net
         return self.nets[key]
 
@@ -88,6 +91,7 @@ class ExtraNets:
         :param get_layer: function that gives the layers of this network
         :param add_layer: function that adds layers to it
         """
+        net_dict = _net_dict_of(net.extra_name_prefix_text.removesuffix(":"), net_dict)
         for name in layer_list:
             if check_existing and name in self.net.layers:
                 net.layers[name] = self.net.layers[name]
@@ -100,20 +104,51 @@ class ExtraNets:
         :param name: such as "extra.search:output"
         """
         prefix, _, rest = name.partition(":")
-        return (self.base_nets or self).make(prefix).construct_layer(net_dict, rest)
+        return (self.base_nets or self).make(prefix).construct_layer(_net_dict_of(prefix, net_dict), rest)
 
     def layer_of_base(self, net_dict: NetDict, name: str) -> LayerBase | None:
         """:return: the layer of the network beside which this one stands, if it is the same here and there"""
         if self.base is None or not self.takes_layers_of_base or name.startswith(("extra.", "base:", "root:")):
             return None
-        if depends_on_choice(name.partition("/")[0], net_dict):
+        if depends_on_choice(name.partition("/")[0], net_dict, own=self._own_names(net_dict)):
             return None
         return self.base.construct_layer(net_dict, name)
+
+    def _own_names(self, net_dict: NetDict) -> frozenset[str]:
+        """:return: names of layers that this network has options of its own for"""
+        prefix = self.net.extra_name_prefix_text
+        return frozenset(name.removeprefix(prefix) for name in net_dict if prefix and name.startswith(prefix))
 
 
 def is_name_in_extra_net(name: str) -> bool:
     """:return: whether it is such as "extra.search:output" """
     return name.startswith("extra.") and ":" in name
+
+
+def known_in_extra_net(name: str, net_dict: Mapping[str, Any]) -> bool:
+    """:return: whether the net dict has the layer of this name for some extra network alone"""
+    return any(is_name_in_extra_net(key) and key.partition(":")[2] == name for key in net_dict)
+
+
+def check_extra_entry(name: str, desc: Mapping[str, Any]) -> None:
+    """
+    :param name: such as "extra.search:output", a key of a net dict
+    :param desc: options of the layer
+    :raises ConfigError: if it has a loss: those of the network count
+    """
+    if desc.get("loss") is not None:
+        example = {"class": "copy", "from": name, "loss": desc["loss"]}
+        raise ConfigError(
+            f"layer {name!r}: option 'loss': a layer of an extra network has none.\n  A layer of the network itself"
+            f" can have the loss on its output: {example}."
+        )
+
+
+def _net_dict_of(prefix: str, net_dict: NetDict) -> NetDict:
+    """:return: with the options that layers have in the extra network of this prefix"""
+    start = f"{prefix}:"
+    own = {name.removeprefix(start): desc for name, desc in net_dict.items() if name.startswith(start)}
+    return {**net_dict, **own}
 
 
 def _search_flag(prefix: str, default: bool) -> bool:
@@ -125,9 +160,18 @@ def _search_flag(prefix: str, default: bool) -> bool:
     return _WORDS[words[-1]] if words else default
 
 
-def depends_on_choice(name: str, net_dict: Mapping[str, Any], _seen: set[str] | None = None) -> bool:
-    """:return: whether a layer has a choice inside, or anything that it needs; in doubt, it does"""
+def depends_on_choice(
+    name: str, net_dict: Mapping[str, Any], _seen: set[str] | None = None, *, own: Collection[str] = ()
+) -> bool:
+    """
+    :param name: of a layer
+    :param net_dict: options of each layer, by name
+    :param own: names of layers that count as choices
+    :return: whether a layer has a choice inside, or anything that it needs; in doubt, it does
+    """
     seen = set() if _seen is None else _seen
+    if name in own:
+        return True
     if name in seen or not isinstance(net_dict.get(name), Mapping):
         return False
     seen.add(name)
@@ -135,7 +179,7 @@ def depends_on_choice(name: str, net_dict: Mapping[str, Any], _seen: set[str] | 
     if any(map(is_choice, values)):
         return True
     texts = [value for value in values if isinstance(value, str)]
-    return any(depends_on_choice(_first_name(text), net_dict, seen) for text in texts)
+    return any(depends_on_choice(_first_name(text), net_dict, seen, own=own) for text in texts)
 
 
 def _first_name(text: str) -> str:

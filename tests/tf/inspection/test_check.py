@@ -92,6 +92,9 @@ def test_layers_of_an_extra_network_are_those_of_the_net_dict():
     loss = {"loss": "expected_loss", "loss_opts": {"loss": {"class": "edit_distance"}, "loss_kind": "error"}}
     config["network"]["risk"] = {"class": "copy", "from": "extra.search:output", "target": "classes", **loss}
     assert errors_of(**config) == []
+    config["network"]["extra.search:best"] = {"class": "decide", "from": "output"}
+    config["network"]["extra.search:user"] = {"class": "copy", "from": "best", "is_output_layer": True}
+    assert errors_of(**config) == []
     config["network"]["risk"]["from"] = "extra.search:outputt"
     assert errors_of(**config) == ["layer 'risk': there is no layer 'outputt'.\n  Did you mean 'output'?"]
 

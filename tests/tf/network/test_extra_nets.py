@@ -69,8 +69,34 @@ def test_what_depends_on_a_choice():
     assert found == ["loop", "after", "target", "b"]
 
 
-@pytest.mark.parametrize("name", ["extra.search:output", "extra.no_search:other"])
-def test_no_layer_has_the_name_of_one_in_an_extra_network(name):
-    message = f"layer '{name}': no layer can be called so: .*{name.partition(':')[2]!r}.*\n.*plain name"
-    with pytest.raises(ConfigError, match=message):
-        ConfigNet(TEXT.replace('"risk"', f'"{name}"'))
+def extra_entry(name, **options):
+    """:return: the config with an entry for a layer of an extra network"""
+    return TEXT.rstrip().removesuffix("}") + f"    {name!r}: {options!r},\n}}\n"
+
+
+def test_layer_with_options_of_its_own_in_an_extra_network():
+    options = {"class": "reduce", "mode": "max", "axis": "T", "from": "encoder"}
+    net = ConfigNet(extra_entry("extra.search:summary", **options), train_flag=False, with_loss=True)
+    mean, largest = net.run(["summary", "extra.search:summary"])
+    assert (mean < largest).all()
+    extra = net.net.extra_nets["extra.search"]
+    assert extra.get_layer("encoder") is net.net.get_layer("encoder")
+    assert extra.layers["output"] is not net.net.layers["output"]
+    assert {p.op.name for p in extra.get_params_list()} <= {p.op.name for p in net.net.get_params_list()}
+
+
+@pytest.mark.parametrize("user", [None, {"class": "copy", "from": "extra.search:best", "is_output_layer": True}])
+def test_layer_that_only_an_extra_network_has(user):
+    text = extra_entry("extra.search:best", **{"class": "decide", "from": "output", "is_output_layer": user is None})
+    if user is not None:
+        text = text.replace("    'extra.", f"    'user': {user!r},\n    'extra.")
+    net = ConfigNet(text, with_loss=True, train_flag=True)
+    assert "best" in net.net.extra_nets["extra.search"].layers
+    assert "best" not in net.net.layers
+
+
+def test_loss_of_a_layer_of_an_extra_network():
+    with pytest.raises(
+        ConfigError, match=r"layer 'extra.search:best': option 'loss': .*\n.*'from': 'extra.search:best'"
+    ):
+        ConfigNet(extra_entry("extra.search:best", **{"class": "decide", "from": "output", "loss": "edit_distance"}))
