@@ -20,6 +20,7 @@ class MergeDimsLayer(_ConcatInputLayer):
     Merges dims into one: `[B, W, H, F]` with the axes `["dim:W", "F"]` becomes `[B, H, W*F]`.
 
     If the feature dim is among them, the result is the feature dim. If the batch dim is, the result is the batch dim.
+    If there is only one of them, or none of a kind such as "except_time", the source stays as it is.
     """
 
     layer_class = "merge_dims"
@@ -48,11 +49,11 @@ class MergeDimsLayer(_ConcatInputLayer):
     def compute(self, source: Tensor) -> Tensor:
         """:return: with one dim in place of them"""
         dims = self.dims_of(source, self.axes, option="axes")
-        if not dims:
+        if not dims and (self._out_dim is not None or not self.axes):
             raise ConfigError(f"{self.where()}: option 'axes': {self.axes!r} are no dims of the source {source}.")
         if not self.keep_order:
             dims.sort(key=source.copy_as_batch_major().get_axis_from_description)
-        if len(dims) == 1 and self._out_dim is None:
+        if len(dims) <= 1 and self._out_dim is None:
             return source
         is_feature = source.feature_dim in dims and not any(dim.is_batch_dim() for dim in dims)
         out, out_dim = merge_dims(self, source, dims, out_dim=self._out_dim)
