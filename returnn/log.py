@@ -233,10 +233,13 @@ class Log:
             of their own: "train.log.process1"; errors are shown by all
         """
         options = config.options
+        logs = [
+            target for target in options.log or () if not isinstance(target, Log)
+        ]  # imported by the config as "log"
         if not process:
-            self.initialize(logs=options.log, verbosity=options.log_verbosity, formatter=options.log_format)
+            self.initialize(logs=logs, verbosity=options.log_verbosity, formatter=options.log_format)
             return
-        targets = list(options.log or ["stdout"])
+        targets = logs or ["stdout"]
         kept = [i for i, target in enumerate(targets) if target != "stdout" and not target.startswith("|")]
         verbosities = _extend(options.log_verbosity or [DEFAULT_VERBOSITY], len(targets))
         formatters = _extend(options.log_format or ["default"], len(targets))

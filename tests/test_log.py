@@ -31,6 +31,14 @@ def test_verbosity(capsys, verbosity):
     assert capsys.readouterr().out.split() == [f"v{level}" for level in range(1, verbosity + 1)]
 
 
+@pytest.mark.parametrize("process", [0, 1])
+def test_log_that_a_config_imports_is_no_target(capsys, process):
+    config = Config({"log": log, "log_verbosity": [2]})
+    log.init_by_config(config, process=process)
+    _print_all()
+    assert capsys.readouterr().out.split() == ([] if process else ["v1", "v2"])
+
+
 def test_several_targets_from_config(capsys, tmp_path):
     file = tmp_path / "log"
     config = Config({"log": [str(file), "stdout"], "log_verbosity": [5, 1], "log_format": ["verbose", "raw"]})
