@@ -21,6 +21,7 @@ from returnn.tf.layers.loop.loop_variables import LoopVariables
 from returnn.tf.layers.loop.prev_layer import PrevLayer, hidden_state_names
 from returnn.tf.layers.loop.smaller_batch.sequences_left import SequencesLeft
 from returnn.tf.layers.loop.time_axis import shifted, unstacked
+from returnn.tf.layers.loop.time_step import name_in_step
 from returnn.tf.layers.search.beam import Beam
 
 Read = Callable[[Any], Tensor]  # function from the number of a frame, a raw scalar, to this frame [...]
@@ -79,6 +80,10 @@ class SequenceFrame(Frame):
         """:return: layer by a name as it stands in the time step"""
         return self.network.construct_layer(self.network.layers_desc, name)
 
+    def initial_layers_of(self, path: str) -> Callable[[str], LayerBase]:
+        """:return: function of the names of layers as this one sees them, for what it begins with"""
+        return lambda name: self.get_layer(name_in_step(name, path))
+
     def moved_layer(self, path: str) -> LayerBase | None:
         """:return: what is there already"""
         return self.known.get(path)
@@ -93,7 +98,9 @@ class SequenceFrame(Frame):
         def state_before(name: str) -> Tensor:
             state = states[name]
             owner = self.layer_for_parameters(owner_path)
-            initial = initial_value(state.initial, state.template, layer=owner, get_layer=self.get_layer)
+            initial = initial_value(
+                state.initial, state.template, layer=owner, get_layer=self.initial_layers_of(owner_path)
+            )
             frames = layer.hidden_state_parts()[name]
             return shifted(frames, self.time_dim, beams.before_first_frame(initial, frames))
 
@@ -125,7 +132,7 @@ class SequenceFrame(Frame):
             layer._initial_output,
             template,
             layer=layer,
-            get_layer=self.get_layer,
+            get_layer=self.initial_layers_of(path),
             apply_on_zeros=lambda: applied_on_zeros(self.compiled.inferred.layers[path], self.network),
         )
 

@@ -20,7 +20,7 @@ from returnn.tf.layers.loop.dims_of_frames import find_makers_of_dims, growing_d
 from returnn.tf.layers.loop.frame import Edge, Frame
 from returnn.tf.layers.loop.graph import LoopGraph, LoopNode
 from returnn.tf.layers.loop.inputs import LoopInputs, template_of_frame
-from returnn.tf.layers.loop.time_step import TimeStep, describe
+from returnn.tf.layers.loop.time_step import TimeStep, describe, name_in_step
 from returnn.tf.layers.options.registry import is_choice
 from returnn.tf.layers.search.beam import Beam, score_dtype
 from returnn.util.errors import ConfigError
@@ -324,7 +324,7 @@ class _TemplateFrame(Frame):
         """Makes the layers around the loop that initial outputs are taken from, so that it is known who uses them."""
         for path in paths:
             name = self.layers[path]._initial_output
-            if isinstance(name, str) and name.startswith("base:"):
+            if isinstance(name, str) and (name := name_in_step(name, path)).startswith("base:"):
                 with backend_ctx("template"):
                     self._construct(name)
 
@@ -447,7 +447,7 @@ class _TemplateFrame(Frame):
 
     def _guess_by_initial_output(self, path: str) -> Tensor | None:
         name = describe(path, self.descriptions).get("initial_output")
-        if not isinstance(name, str) or not name.startswith("base:"):
+        if not isinstance(name, str) or not (name := name_in_step(name, path)).startswith("base:"):
             return None
         return self._construct(name).output
 

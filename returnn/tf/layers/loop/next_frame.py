@@ -34,7 +34,8 @@ def _make_initial_states_of(path: str, compiled: CompiledLoop, before: SequenceF
         if isinstance(state.initial, InitialOutput):
             values[key] = before.initial_output(path, state.template)
         else:
-            values[key] = initial_value(state.initial, state.template, layer=layer, get_layer=before.get_layer)
+            get_layer = before.initial_layers_of(path)
+            values[key] = initial_value(state.initial, state.template, layer=layer, get_layer=get_layer)
     return values
 
 

@@ -94,6 +94,19 @@ def describe(path: str, descriptions: Mapping[str, Any]) -> Mapping[str, Any]:
     return desc
 
 
+def name_in_step(name: str, path: str) -> str:
+    """
+    :param name: of a layer, as another one names it for its initial output or state
+    :param path: of that one, which can be in subnetworks of the time step
+    :return: the same as the time step names it. Each "base:" is one network further out
+    """
+    around = path.split("/")[:-1]
+    while around and name.startswith("base:"):
+        around.pop()
+        name = name.removeprefix("base:")
+    return "/".join([*around, name])
+
+
 def owner_of_state(path: str, descriptions: Mapping[str, Any]) -> str:
     """
     :param path: of a layer of the time step

@@ -375,3 +375,36 @@ def test_the_output_has_the_frames_of_the_loop_also_if_all_are_the_same(optimize
     assert net.net.get_layer("output").output.get_time_dim_tag() == net.extern["data"].get_time_dim_tag()
     assert out["output"].shape == (2, 3, 5)
     assert_close(out["sum"], [[2.0 * n] * 5 for n in lengths])
+
+
+@pytest.mark.parametrize("optimize", [True, False])
+def test_names_of_what_a_layer_begins_with_are_those_that_it_sees(optimize):
+    """In a subnetwork of the time step, each "base:" is one network further out."""
+
+    def layers(base):
+        source = f"{base}data:source"
+        initial = f"{base}base:start"
+        return {
+            "sum": {"class": "combine", "kind": "add", "from": [source, "prev:sum"], "initial_output": initial},
+            "cell": {"class": "rnn_cell", "unit": "gru", "n_out": 3, "from": source, "initial_state": initial},
+            "output": {"class": "combine", "kind": "add", "from": ["sum", "cell"]},
+        }
+
+    start = {"class": "linear", "activation": None, "n_out": 3, "from": "data:vec"}
+    other = {"class": "constant", "value": 9.0}  # of the same name, in the loop
+    units = [
+        {**layers(""), "start": other},
+        {
+            "all": {"class": "subnetwork", "from": [], "subnetwork": layers("base:")},
+            "output": {"class": "copy", "from": "all"},
+            "start": other,
+        },
+    ]
+    data, lengths = sequences(n_batch=2, max_len=3)
+    outputs = []
+    for unit in units:
+        net = RecurrentNet({"start": start, **loop(unit, optimize_move_layers_out=optimize)})
+        drawn_for = {name: name.replace("/all/", "/") for name in net.variables}
+        net.set_params({name: drawn(of, tuple(net.variables[name].shape)) for name, of in drawn_for.items()})
+        outputs.append(net.run(data, lengths, vec=numpy.ones((2, 5), "float32")).output)
+    assert_close(*outputs)
