@@ -9,7 +9,7 @@ import tensorflow as tf
 
 from returnn.tensor import Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.core.output_print import print_op
+from returnn.tf.layers.core.output_debugging import print_op
 from returnn.tf.layers.core.side_effects import in_each_step
 from returnn.util.errors import ConfigError
 
