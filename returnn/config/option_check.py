@@ -15,6 +15,7 @@ from __future__ import annotations
 import ast
 import difflib
 import inspect
+import os
 import re
 import sys
 from collections.abc import Iterator, Sequence, Set
@@ -280,7 +281,28 @@ def _used_in_code(code: str, *, seen: set[str], with_keys: bool = True) -> set[s
             for name in names:
                 if takes_all or _is_of_users(name):
                     used |= _used_in_module(name, seen=seen)
+        elif isinstance(node, ast.Call) and re.fullmatch(r"exec|(.*\.)?run_path", ast.unparse(node.func)):
+            for file in _files_named_in(node):
+                used |= _used_in_executed(file, seen=seen, with_keys=with_keys)
     return used
+
+
+def _files_named_in(call: ast.Call) -> Iterator[str]:
+    for node in ast.walk(call):
+        if isinstance(node, ast.Constant) and isinstance(node.value, str) and os.path.isfile(node.value):
+            yield os.path.realpath(node.value)
+
+
+def _used_in_executed(file: str, *, seen: set[str], with_keys: bool) -> set[str]:
+    """:return: as `_used_in_code`, of a file that a config executes by `exec(open(...).read())` or the like"""
+    if file in seen:
+        return set()
+    seen.add(file)
+    try:
+        with open(file, encoding="utf8") as opened:
+            return _used_in_code(opened.read(), seen=seen, with_keys=with_keys)
+    except (OSError, ValueError, SyntaxError):  # it was executed, but in another way
+        return set()
 
 
 def _is_of_users(name: str) -> bool:

@@ -401,6 +401,19 @@ def test_names_of_a_config_that_is_executed_are_used_there(load, tmp_path):
     assert inspect_options(config).unread == ["own"]
 
 
+@pytest.mark.parametrize(
+    "way",
+    ["from pathlib import Path\nexec(Path({!r}).read_text())", "import runpy\nglobals().update(runpy.run_path({!r}))"],
+)
+def test_options_that_an_executed_config_asks_for_later(load, tmp_path, way):
+    base = tmp_path / "base.config"
+    base.write_text("def get_model(**_):\n    return config.float('dropout', 0.1), config.int('dec', 2)\n")
+    config = load(f"#!rnn.py\n{way.format(str(base))}\n")
+    config.parse_cmd_args(["++dropout", "0.3", "++dec", "1", "++enc", "1"])
+    report = inspect_options(config)
+    assert (report.unsupported, report.unread) == ([], ["enc"])
+
+
 def test_modules_beside_the_config_ask_for_options_too(load, tmp_path, monkeypatch):
     monkeypatch.syspath_prepend(str(tmp_path))
     code = "from returnn.config import get_global_config\nsize = lambda: get_global_config().int('own_size', 1)\n"
