@@ -22,7 +22,7 @@ from returnn.engine.frontend import tasks
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.references import References
 from returnn.engine.hypothesis_files import read_hypotheses
-from returnn.engine.learning_rate_file import read_learning_rate_file
+from returnn.engine.learning_rate_file import read_learning_rate_file, write_learning_rate_file
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.engine.score_names import find_score
 from returnn.forward_iface import ForwardCallbackIface
@@ -659,6 +659,23 @@ def test_curves_profile_and_memory(tmp_path, capsys):
     events = accumulator.EventAccumulator(str(folder / "train")).Reload()
     assert {"loss/ce", "error/fer", "grad_norm", "learning_rate"} <= set(events.Tags()["scalars"])
     assert [event.step for event in events.Scalars("loss/ce")] == [0, 1, 2, 3, 4, 5]
+    tasks.evaluate(config(tmp_path, use_tensorboard=True, task="eval", load_epoch=2))  # is no part of the training
+    events = accumulator.EventAccumulator(str(folder / "dev")).Reload()
+    assert [event.step for event in events.Scalars("loss/ce")] == [2, 4, 6]
+
+
+def test_scores_of_a_training_that_goes_on_with_an_evaluation_have_its_step(tmp_path):
+    accumulator = pytest.importorskip("tensorboard.backend.event_processing.event_accumulator")
+    rates = tmp_path / "rates"
+    options = {"use_tensorboard": True, "num_epochs": 2, "learning_rate_file": str(rates)}
+    tasks.train(config(tmp_path, **options))
+    shutil.rmtree(tmp_path / "tensorboard")
+    epochs = read_learning_rate_file(rates)
+    epochs[2].error = {name: score for name, score in epochs[2].error.items() if not name.startswith("dev_")}
+    write_learning_rate_file(rates, epochs)
+    tasks.train(config(tmp_path, **options))
+    events = accumulator.EventAccumulator(str(tmp_path / "tensorboard" / "dev")).Reload()
+    assert [event.step for event in events.Scalars("loss/ce")] == [4]
 
 
 def test_a_module_of_pytorch_itself(tmp_path):

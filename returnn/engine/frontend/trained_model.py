@@ -233,8 +233,8 @@ class TrainedModel:
             lambda batch, step: self.runner.evaluate(batch, step, train_flag=train_flag, per_seq=seq_scores),
         )
         model_pass.run(with_epoch(name, self.epochs.current))
-        if self.runner.train_step:
-            self.summaries.write_evaluation(name, model_pass.scores.means())
+        if self.runner.train_step and self.config.options.task in TRAINING_TASKS:  # others are no part of its curves
+            self.summaries.write_evaluation(name, model_pass.scores.means(), step=self.runner.train_step)
         return model_pass.scores
 
     # Outputs.

@@ -72,11 +72,13 @@ class Summaries:
             self._write(dataset_name, {**_by_tag(means), **more}, serialized)
         self._step += 1
 
-    def write_evaluation(self, dataset_name: str, means: Mapping[str, float]) -> None:
+    def write_evaluation(self, dataset_name: str, means: Mapping[str, float], *, step: int) -> None:
         """
         :param dataset_name: such as "dev"
         :param means: scores of all of it, by `loss:NAME` and `error:NAME`
+        :param step: how many steps the training has done. It can go on with an evaluation, and no step before that
         """
+        self._step = step
         if self.folder:
             self._write(dataset_name, _by_tag(means))
 

@@ -11,7 +11,7 @@ import sys
 from returnn.engine.report.summaries import Summaries
 
 summaries = Summaries(sys.argv[1])
-summaries.write_evaluation("dev", {"loss:output": 1.0})
+summaries.write_evaluation("dev", {"loss:output": 1.0}, step=2)
 summaries.close()
 print("tensorflow" in sys.modules)
 """

@@ -188,7 +188,7 @@ class DataPass(ResumablePass):
                 agreed = self._steps.agreed(lambda: self._wishes(self.num_steps, interrupts))
                 self._end_step(agreed, interrupts, where=f"{report_prefix}, step {self.num_steps}")
             if self.session.updater is not None and not self.train:
-                summaries.write_evaluation(self.dataset_name, self.results)
+                summaries.write_evaluation(self.dataset_name, self.results, step=self.session.train_step())
         self.elapsed = self._elapsed_before + progress.elapsed
         self.data_wait_s = progress.data_wait_s
         if self.train and self.session.shared is not None:
