@@ -30,6 +30,7 @@ from returnn.engine.report.learning_rate_warnings import (
 )
 from returnn.engine.run.cleanup import cleanup_policy
 from returnn.tf.engine.engine import Engine
+from returnn.tf.engine.outputs.hypotheses import check_words
 from returnn.tf.inspection.kept_order import kept_order_warning
 from returnn.tf.inspection.loop_ends import end_warnings, unlimited_warnings
 from returnn.tf.inspection.losses import may_have_loss
@@ -211,8 +212,8 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
         if network is None:
             return
         report.networks.append(network)
-        found = [layer.layer.warning for layer in network.layers if layer.layer.warning]
-        report.warnings += [text for text in found if text not in report.warnings]
+        warnings = [layer.layer.warning for layer in network.layers if layer.layer.warning]
+        report.warnings += [text for text in warnings if text not in report.warnings]
         for text in (
             report.attempt(lambda network=network: missing_files_on_init(x.layer for x in network.layers)) or ()
         ):
@@ -222,6 +223,9 @@ def _check_network(config: Config, net_dict: dict[str, Any], of_epoch: str, repo
         used |= network.used_layers
         if mode == "search":
             report.add_errors_of_search(network.errors)
+            if config.options.search_metrics:
+                for found in network.layers:
+                    report.attempt(lambda found=found: check_words(found.layer))
         else:
             for error in network.errors:
                 report.add_error(error)

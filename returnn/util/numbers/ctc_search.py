@@ -37,12 +37,16 @@ class LexiconNode:
     words: list[int] = field(default_factory=list)  # that end here
 
 
+_NUM_EXAMPLES = 100  # so that it is known what kind of labels these are
+
+
 class SpelledWords:
     """A lexicon: words, and the labels that they consist of, as a tree."""
 
     def __init__(self, spellings: Sequence[tuple[str, Sequence[int]]]) -> None:
         """:param spellings: words and their labels. A word can be there several times"""
         self.words = list(dict.fromkeys(word for word, _ in spellings))
+        self.examples = spellings[:_NUM_EXAMPLES]
         self.root = LexiconNode()
         index = {word: i for i, word in enumerate(self.words)}
         for word, labels in spellings:

@@ -16,10 +16,11 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.datasets.core.dataset import Dataset
-from returnn.engine.hypothesis_files import Hypotheses, HypothesesPerLayer
+from returnn.engine.hypothesis_files import Hypotheses, HypothesesPerLayer, words_of
 from returnn.engine.search_results import missing_references
 from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.tf.layers.core.layer_base import LayerBase
+from returnn.tf.layers.search.ctc_decode import CtcDecodeLayer
 from returnn.tf.network import TFNetwork
 from returnn.util.errors import ConfigError
 from returnn.util.system.warn_once import warn_once
@@ -48,6 +49,15 @@ class HypothesisReader:
         """Key of the target of the first layer, or of the network."""
         target = next(iter(self._layers.values())).target
         return target if isinstance(target, str) else self._network.extern_data.default_target
+
+    def references(self, dataset: Dataset) -> ReferenceReader:
+        """
+        :param dataset: that is decoded
+        :return: what the hypotheses of the first layer are compared with
+        :raises ConfigError: if they cannot be compared
+        """
+        check_words(next(iter(self._layers.values())))
+        return ReferenceReader(self._network, self.target, dataset)
 
     def read(self, values: Mapping[str, Any], dataset: Dataset) -> list[HypothesesPerLayer]:
         """
@@ -116,6 +126,28 @@ class ReferenceReader:
         if self._vocab is not None:
             return [self._vocab.get_seq_labels(labels) for labels in seqs]
         return [dataset.serialize_data(self._key, labels) for labels in seqs]
+
+
+def check_words(layer: LayerBase) -> None:
+    """
+    :param layer: with hypotheses, or `decide` behind it
+    :raises ConfigError: if it has words of a lexicon, and its target the labels that spell them, of which nobody can
+        make words by joining them, such as phonemes
+    """
+    for decoder in (layer, *layer.sources):
+        if not isinstance(decoder, CtcDecodeLayer) or decoder.spelled_words is None:
+            continue
+        vocab, target = decoder.label_vocab, decoder.get_target_value()
+        if target is None or target.vocab is not vocab:
+            continue
+        examples = decoder.spelled_words.examples
+        if not any(words_of(vocab.get_seq_labels(labels)).strip() == word for word, labels in examples):
+            word, labels = examples[0]
+            raise ConfigError(
+                f"option 'search_metrics': {decoder.where()} has words, such as {word!r}, but its target"
+                f" {decoder.target!r} has labels that make no words: {vocab.get_seq_labels(labels)!r}.\n"
+                "  Set its 'target' to data with words; the lexicon has the labels of the target of its source."
+            )
 
 
 def check_labels(name: str, output: Tensor) -> None:

@@ -20,7 +20,7 @@ from returnn.engine.search_results import (
 )
 from returnn.log import log
 from returnn.tf.engine.feeding.batches import batches_of
-from returnn.tf.engine.outputs.hypotheses import HypothesisReader, ReferenceReader
+from returnn.tf.engine.outputs.hypotheses import HypothesisReader
 from returnn.tf.engine.outputs.search_ends import SearchEnds
 from returnn.tf.engine.passes.data_pass import DataPass
 from returnn.tf.engine.passes.score_fetches import cross_entropies
@@ -60,7 +60,7 @@ def search(
     corpus_order = CorpusOrder(dataset)
     metrics = session.config.options.search_metrics
     check_metrics(metrics, where="option 'search_metrics'")
-    references = ReferenceReader(session.network, reader.target, dataset) if metrics else None
+    references = reader.references(dataset) if metrics else None
     for text in unlimited_warnings(session.network.layers_desc):
         log.print_warning(text)
     ends = SearchEnds(session.network)

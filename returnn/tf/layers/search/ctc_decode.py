@@ -65,7 +65,8 @@ class CtcDecodeLayer(LayerBase):
         :param blank_index: the class of blank; negative: counted from the end
         :param lexicon: file with lines `WORD LABEL LABEL ...`: only these words can be said, and the output has words.
             A label between words is part of their spelling; a space is written `<space>`: `tea t e a <space>`, and
-            `tea t e a` for the last word
+            `tea t e a` for the last word. The names of these labels are those of the target of the source; the own
+            `target` can be data with words, by which `search_metrics` scores them
         :param lm_file: language model of KenLM, ARPA or binary: about words with a lexicon, otherwise about labels.
             What it does not have is `<unk>` there, as the label of a space
         :param lm_scale: factor of its scores
@@ -88,10 +89,13 @@ class CtcDecodeLayer(LayerBase):
         self.lm_file = lm_file
         self.lm_scale = lm_scale
         self.insertion_score = insertion_score
+        self.label_vocab: Vocabulary | None = None  # of what the words of the lexicon are spelled with
+        self.spelled_words: SpelledWords | None = None
         if lexicon and self.loss is not None:
             raise ConfigError(
                 f"{self.where()}: with 'lexicon', the output has words, and the target has the labels that spell them,"
-                " so that no 'loss' can compare them.\n  Leave it out: search_metrics = ['wer'] scores the words."
+                " so that no 'loss' can compare them.\n  Leave it out: search_metrics = ['wer'] scores the words,"
+                " by a target with words, letters, or parts of words."
             )
         if beam_size == 1 and self._asks_python():
             raise ConfigError(f"{self.where()}: 'lexicon', 'lm_file' and 'insertion_score' need a 'beam_size' above 1.")
@@ -164,6 +168,8 @@ class CtcDecodeLayer(LayerBase):
         size = classes.dimension or 0
         num_labels = size - 1 if blank == size - 1 else size
         target = self.get_target_value()
+        if self.lexicon and (target is None or target.sparse_dim.dimension != num_labels):
+            target = self._target_of_source() or target  # the own one has words
         if target is None or target.sparse_dim is None:
             return self.new_dim("label", num_labels, kind=Dim.Types.Feature)
         if target.sparse_dim.dimension != num_labels:
@@ -175,8 +181,18 @@ class CtcDecodeLayer(LayerBase):
             )
         return target.sparse_dim
 
+    def _target_of_source(self) -> Tensor | None:
+        """:return: what the source is trained to say"""
+        source = self.sources[0]
+        target = source.get_target_value() if isinstance(source.target, str) else None
+        return target if target is not None and target.sparse else None
+
     def _spelled_words(self, labels: Dim) -> SpelledWords | None:
-        return SpelledWords.from_file(self.lexicon, self._names(labels, "lexicon")) if self.lexicon else None
+        if not self.lexicon:
+            return None
+        self.label_vocab = labels.vocab
+        self.spelled_words = SpelledWords.from_file(self.lexicon, self._names(labels, "lexicon"))
+        return self.spelled_words
 
     def _names(self, labels: Dim, option: str) -> list[str]:
         if labels.vocab is None:
