@@ -18,11 +18,13 @@ _MODEL = "model"
 
 def load_checkpoint_file(filename: str, *, device: str = "cpu", mmap: bool = False) -> dict[str, Any]:
     """
-    :param filename: of a checkpoint; code in it is not run
+    :param filename: of a checkpoint, also without its suffix ".pt"; code in it is not run
     :param device: where the tensors go
     :param mmap: leave them in the file until they are needed
     :raises UserError: if it cannot be read
     """
+    if not os.path.exists(filename) and os.path.exists(f"{filename}.pt"):
+        filename = f"{filename}.pt"
     if not os.path.exists(filename):
         raise UserError(f"checkpoint {filename!r} does not exist.{hint_for_missing_file(filename)}")
     try:

@@ -36,9 +36,10 @@ def test_count(tool, files):
     assert out.endswith("1 tensor, 6 parameters\n")
 
 
-def test_average(tool, files):
+@pytest.mark.parametrize("postfix", [".pt", ""])
+def test_average(tool, files, postfix):
     out = files / "mean.pt"
-    options = ["--prefix", files / "epoch.", "--postfix", ".pt", "--output_path", out]
+    options = ["--prefix", files / "epoch.", "--postfix", postfix, "--output_path", out]
     assert tool("torch_avg_checkpoints", "--checkpoints", "1,2", *options)[0] == 0
     content = torch.load(out, weights_only=True)
     assert content["epoch"] == 2
