@@ -53,6 +53,12 @@ def initial_value(
     if isinstance(value, str):
         value = _of_word(value, template, layer, get_layer, apply_on_zeros)
     if hasattr(value, "output"):
+        if value.output.raw_tensor is None and rf.get_selected_backend() != "template":
+            raise ConfigError(
+                f"{layer.where()}: it begins with the layer {value.name!r}, which the loop computes in each frame.\n"
+                "  Possible: a layer around the loop, 'base:...'. What a unit gets as its state in each frame is the"
+                " option 'state'."
+            )
         value = value.output
     if isinstance(value, numpy.ndarray):
         dims = [dim for dim in template.dims if dim.size is not None][-value.ndim :] if value.ndim else []

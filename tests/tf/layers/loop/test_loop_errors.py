@@ -2,6 +2,7 @@
 
 import pytest
 
+from returnn.tensor.dim import single_step_dim
 from returnn.util.errors import ConfigError
 from tests.tf.layers.rec.recurrent_net import construct, tf
 
@@ -49,6 +50,24 @@ CASES = {
         {"output": {**LINEAR, "from": ["data:source", "prev:output"], "initial_output": "zeross"}},
         {},
         "layer 'output': there is no layer 'output/zeross'.",
+    ),
+    "initial state that is the one of each frame": (
+        {
+            "before": {"class": "copy", "from": "prev:s"},
+            "s": {
+                "class": "rec",
+                "unit": "gru",
+                "n_out": 4,
+                "from": "data:source",
+                "axis": single_step_dim,
+                "initial_state": "before",
+            },
+            "output": {"class": "copy", "from": "s"},
+        },
+        {},
+        "layer 'output/s' (class 'InternalLayer'): it begins with the layer 'before', which the loop computes in each"
+        " frame.\n  Possible: a layer around the loop, 'base:...'. What a unit gets as its state in each frame is the"
+        " option 'state'.",
     ),
     "end with features": (
         {"output": {**CELL, "from": "prev:output"}, "end": {"class": "compare", "from": "output", "value": 1}},
