@@ -40,7 +40,9 @@ def time_synchronous_search(
     :param xs: nested structure of tensors with `spatial_dim`, such as the encoder's output
     :param spatial_dim: the frames
     :param batch_dims: of the sequences
-    :param beam_size: number of hypotheses
+    :param beam_size: number of prefixes that are kept. With `label_loop`, one that ends in a label and the same with
+        a blank behind it are two, and one hypothesis at the end, so that there can be fewer of these. Their scores are
+        sums over the alignments that the beam has kept
     :param wb_dim: labels, with blank
     :param blank: index of blank
     :param label_loop: whether frames with the same label behind each other are one label, as in CTC
