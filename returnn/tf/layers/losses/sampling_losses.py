@@ -61,7 +61,7 @@ class SamplingBasedLoss(Loss):
         self.num_splits = num_splits
         self.sampler = sampler
         self.nce_loss = nce_loss
-        self.use_full_softmax = use_full_softmax
+        self.use_full_softmax = self.has_perplexity = use_full_softmax
         self.remove_accidental_hits = not nce_loss if remove_accidental_hits is None else remove_accidental_hits
         self.sampler_args = dict(sampler_args or {})
         self.nce_log_norm_term = nce_log_norm_term

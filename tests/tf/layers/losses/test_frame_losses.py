@@ -244,6 +244,11 @@ def test_a_sample_of_all_labels_is_the_cross_entropy(results, results_of_time_ma
         numpy.testing.assert_allclose(found[name]["value"], expected, rtol=1e-4)
 
 
+def test_what_is_a_log_probability_has_a_perplexity(net):
+    has = {name: net.net.get_layer(name).loss.has_perplexity for name in ("ce", "sampling", "sampling_of_all", "mse")}
+    assert has == {"ce": True, "sampling": True, "sampling_of_all": False, "mse": False}
+
+
 def test_smoothed_cross_entropy_is_zero_for_the_smoothed_label(results):
     prob, labels = frames(results["outputs"]["ce_smooth"]), frames(batch_of()["ids"])
     target = numpy.full(prob.shape, 0.2 / 4)
