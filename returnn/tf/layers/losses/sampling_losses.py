@@ -8,10 +8,13 @@ from typing import Any
 
 import tensorflow as tf
 
+from returnn.tensor import Tensor
+from returnn.tf.layers.core.floors.layer_targets import LayerTargets
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.linear.linear import LinearLayer
 from returnn.tf.util.losses.sampled_softmax import compute_sampled_logits
 from returnn.util.errors import ConfigError, check_known
+from returnn.util.system.warn_once import warn_once
 
 _SAMPLERS: dict[str, Any] = {
     "uniform": tf.random.uniform_candidate_sampler,
@@ -66,6 +69,17 @@ class SamplingBasedLoss(Loss):
         self.sampler_args = dict(sampler_args or {})
         self.nce_log_norm_term = nce_log_norm_term
 
+    def init_by_layer(self, layer: LayerTargets, layer_output_template: Tensor | None = None) -> None:
+        """See `Loss`. :raises ConfigError: if there are not as many classes as the sample is to have"""
+        super().init_by_layer(layer, layer_output_template)
+        num_classes = self.output.feature_dim.size if self.output.feature_dim is not None else None
+        most = self.num_sampled if num_classes is None else num_classes
+        if not self.use_full_softmax and not 1 <= self.num_sampled <= most:
+            raise ConfigError(
+                f"{self.where()}: option 'num_sampled': expected 1 to {most}, the number of classes, got"
+                f" {self.num_sampled}."
+            )
+
     def get_value(self) -> Any:
         """:return: raw scalar"""
         layer, target = self.layer, self.require_target()
@@ -80,6 +94,11 @@ class SamplingBasedLoss(Loss):
             logits = self.output_flat if self.output_before_softmax_flat is None else self.output_before_softmax_flat
             losses = tf.nn.sparse_softmax_cross_entropy_with_logits(labels=labels, logits=logits)
         else:
+            if self.base_network.train_flag is False:
+                warn_once(
+                    f"{self.where()}: the value is that of a sample, also in evaluation. With 'use_full_softmax': True"
+                    " in 'loss_opts', it is the cross entropy."
+                )
             inputs = self._flatten(layer.input_data.copy_with_feature_last())
             losses = self._sampled(layer, inputs, tf.cast(labels, tf.int64)[:, None])
         return self.reduce_func(losses)

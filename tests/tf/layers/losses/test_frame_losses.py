@@ -9,6 +9,7 @@ from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.options.registry import get_loss_class, get_loss_class_name_list
 from returnn.tf.util.data import FeatureDim, SpatialDim
 from returnn.util.errors import ConfigError
+from returnn.util.system.warn_once import forget_shown
 from tests.tf.layers.layer_net import LENGTHS, batch_of, construct, one_of
 
 tf1 = tf.compat.v1
@@ -244,6 +245,17 @@ def test_a_sample_of_all_labels_is_the_cross_entropy(results, results_of_time_ma
         numpy.testing.assert_allclose(found[name]["value"], expected, rtol=1e-4)
 
 
+@pytest.mark.parametrize("full", [True, False])
+def test_an_evaluation_by_a_sample_is_told(full, caplog):
+    forget_shown()
+    desc = {**CASES["sampling_of_all"], "loss_opts": {"num_sampled": 5, "use_full_softmax": full}}
+    with tf.Graph().as_default(), rf.backend_ctx("tf"):
+        net = construct({"output": desc}, train_flag=False)
+        net.get_losses_initialized()[0]["output"].get_loss_value()
+    told = [record.message for record in caplog.records if "the value is that of a sample" in record.message]
+    assert len(told) == (not full)
+
+
 def test_what_is_a_log_probability_has_a_perplexity(net):
     has = {name: net.net.get_layer(name).loss.has_perplexity for name in ("ce", "sampling", "sampling_of_all", "mse")}
     assert has == {"ce": True, "sampling": True, "sampling_of_all": False, "mse": False}
@@ -352,7 +364,9 @@ def compute_loss(desc):
         ({"class": "copy", "from": "data:ids", "loss": "bleu", "target": "data"}, ["target has to be sparse"]),
         ({"class": "copy", "from": "data", "loss": "search_score"}, ["search"]),
         ({"class": "copy", "from": "data", "loss": "via_layer"}, ["error_signal_layer", "align_layer"]),
-        ({"class": "linear", "activation": "tanh", **{**LABELS, "loss": "sampling_loss"}}, ["without activation"]),
+        ({**CASES["sampling_of_all"], "activation": "tanh"}, ["without activation"]),
+        ({**CASES["sampling_of_all"], "loss_opts": {"num_sampled": 6}}, ["'num_sampled': expected 1 to 5", "got 6"]),
+        ({**CASES["sampling_of_all"], "loss_opts": {"num_sampled": 0}}, ["'num_sampled': expected 1 to 5", "got 0"]),
     ],
 )  # fmt: skip
 def test_wrong_use_is_explained(desc, words):
