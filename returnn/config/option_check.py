@@ -29,7 +29,8 @@ from returnn.config.options import OPTIONS
 from returnn.config.other_names import OTHER_NAMES
 from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import log
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, UserError
+from returnn.util.files.text_file import read_text
 from returnn.util.python.user_code_errors import is_code_of_user
 
 _MIN_SIMILARITY = 0.87  # of `difflib`: one wrong letter in eight, one missing in four, two in thirteen
@@ -299,9 +300,8 @@ def _used_in_executed(file: str, *, seen: set[str], with_keys: bool) -> set[str]
         return set()
     seen.add(file)
     try:
-        with open(file, encoding="utf8") as opened:
-            return _used_in_code(opened.read(), seen=seen, with_keys=with_keys)
-    except (OSError, ValueError, SyntaxError):  # it was executed, but in another way
+        return _used_in_code(read_text(file), seen=seen, with_keys=with_keys)
+    except (UserError, ValueError, SyntaxError):  # it was executed, but in another way
         return set()
 
 

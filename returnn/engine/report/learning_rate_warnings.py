@@ -57,12 +57,12 @@ def kept_learning_rate_text(config: Config, control: LearningRateControl, epoch:
     :param epoch: that comes next
     :return: a warning if the new one has no effect, as each epoch goes on from the rate of the one before
     """
+    decides = control.need_error_info and epoch not in control.default_learning_rates
+    if not decides or not config.has("learning_rate") or config.options.pretrain:  # after that, it has an effect again
+        return None
     recorded = {e: data.learning_rate for e, data in control.epoch_data.items() if data.learning_rate is not None}
     of_config = control.default_learning_rate
-    decides = control.need_error_info and epoch not in control.default_learning_rates
-    if config.options.pretrain:  # `learning_rate` has an effect in the middle of a training, too
-        return None
-    if not decides or not config.has("learning_rate") or min(recorded, default=epoch) >= epoch:
+    if min(recorded, default=epoch) >= epoch:
         return None
     first, rate = min(recorded), control.get_learning_rate_for_epoch(epoch)
     if first in control.default_learning_rates or of_config in (rate, recorded[first]):

@@ -79,5 +79,5 @@ def emit(compiled: CompiledLoop) -> EmittedLoop:
 
 
 def _in_all_frames(output: Tensor, time_dim: Dim) -> Tensor:
-    """:return: [T, ...]: also of a layer that depends on nothing in the loop, and was moved out of it"""
+    """:return: {T, ...}: also of a layer that depends on nothing in the loop, and was moved out of it"""
     return output if time_dim in output.dims else rf.expand_dim(output, time_dim)

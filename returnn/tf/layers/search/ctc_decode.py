@@ -169,7 +169,8 @@ class CtcDecodeLayer(LayerBase):
         num_labels = size - 1 if blank == size - 1 else size
         target = self.get_target_value()
         if self.lexicon and (target is None or target.sparse_dim.dimension != num_labels):
-            target = self._target_of_source() or target  # the own one has words
+            of_source = self._target_of_source()
+            target = target if of_source is None else of_source  # the own one has words
         if target is None or target.sparse_dim is None:
             return self.new_dim("label", num_labels, kind=Dim.Types.Feature)
         if target.sparse_dim.dimension != num_labels:
