@@ -118,6 +118,17 @@ def graphs_run_as_they_are(request: pytest.FixtureRequest) -> Iterator[None]:
         yield
 
 
+@pytest.fixture(scope="module", autouse=True)
+def no_learning_curves(request: pytest.FixtureRequest) -> Iterator[None]:
+    """To draw the learning curve takes as long as all else of a small training. What tests the picture has it."""
+    curve = sys.modules.get("returnn.engine.report.learning_curve")
+    if curve is None or {"report", "demos"} & set(request.path.parts):
+        yield
+        return
+    with unittest.mock.patch.object(curve, "draw_learning_curve"):
+        yield
+
+
 @pytest.fixture(autouse=True)
 def whole_log_afterwards() -> Iterator[None]:
     """The log is one of the process. Configs with a small verbosity leave to other tests all that is printed."""

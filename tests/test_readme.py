@@ -38,6 +38,6 @@ def test_first_config_trains_and_its_commands_work(readme, tmp_path, fork_server
     commands = re.findall(r"^    python rnn\.py (first\.config.*?)(?: *#.*)?$", readme, flags=re.MULTILINE)
     assert len(commands) == 4
     for command in [commands[1], commands[0], *commands[2:]]:
-        fork_server.run(tmp_path, ["rnn.py", *command.split()])
+        fork_server.run(tmp_path, ["rnn.py", *command.split()], has_curve=True)
     assert (tmp_path / "first" / "learning_curve.png").exists()
     assert (tmp_path / "first.hdf").exists()

@@ -117,17 +117,18 @@ class ForkServer:
                 answer = self._answers.get_nowait()
                 self.statuses[answer["pid"]] = answer["status"]
 
-    def run(self, folder, command, limit_s=PATIENCE_S, **environment):
+    def run(self, folder, command, limit_s=PATIENCE_S, *, has_curve=False, **environment):
         """
         :param folder: where
         :param command: a program of the checkout, with its path there, and its arguments
         :param limit_s: how long it may take
+        :param has_curve: see `start`
         :param environment: more variables
         :return: what it printed
         :raises AssertionError: if it failed, or took longer
         """
         program, *arguments = command
-        run = self.start(folder, *arguments, program=program, **environment)
+        run = self.start(folder, *arguments, program=program, has_curve=has_curve, **environment)
         try:
             assert run.wait(limit_s) == 0, run.output
         finally:
@@ -135,13 +136,20 @@ class ForkServer:
                 os.killpg(run.pid, signal.SIGKILL)
         return run.output
 
-    def start(self, folder, *arguments, program="rnn.py", **environment):
-        """:return: `PROGRAM ARGUMENTS` in the folder"""
+    def start(self, folder, *arguments, program="rnn.py", has_curve=False, **environment):
+        """
+        :param folder: where
+        :param arguments: of the program
+        :param program: of the checkout
+        :param has_curve: whether a training draws its learning curve, which takes as long as all else of a small one
+        :param environment: more variables
+        :return: `PROGRAM ARGUMENTS` in the folder
+        """
         self._num_runs += 1
         output = os.path.join(folder, f"output.{self._num_runs}")
         open(output, "w").close()
         request = {"folder": str(folder), "program": program, "arguments": arguments}
-        request |= {"environment": environment, "output": output}
+        request |= {"environment": environment, "output": output, "has_curve": has_curve}
         self._process.stdin.write(json.dumps(request) + "\n")
         self._process.stdin.flush()
         while True:
@@ -163,6 +171,9 @@ def _run(request):
         os.dup2(nothing.fileno(), 0)
         os.dup2(file.fileno(), 1)
         os.dup2(file.fileno(), 2)
+    if not request["has_curve"]:
+        learning_curve = importlib.import_module("returnn.engine.report.learning_curve")
+        learning_curve.draw_learning_curve = lambda *_args, **_kwargs: None
     sys.argv = [request["program"], *request["arguments"]]
     if request["program"] == "rnn.py":
         importlib.import_module("returnn.__main__").main_and_exit()
@@ -178,8 +189,11 @@ def _wait(pid):
 
 
 def main():
-    importlib.import_module("returnn.__main__")
-    importlib.import_module("returnn.tf.engine")
+    for name in ("returnn.__main__", "returnn.tf.engine", "matplotlib.figure"):
+        importlib.import_module(name)
+    importlib.import_module("returnn.tf.layers.options.registry").get_layer_class(
+        "softmax"
+    )  # all classes are loaded with the first one
     for line in sys.stdin:
         pid = os.fork()
         if not pid:

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+import time
 from collections.abc import Callable, Mapping
 from typing import Any
 
@@ -16,6 +17,7 @@ from returnn.util.system.picture import new_figure, save_figure
 
 FILE_NAME = "learning_curve.png"
 _MAX_PANELS = 6
+_SECONDS_BETWEEN = 10.0
 
 
 def learning_curve_filename(config: Config) -> str | None:
@@ -29,23 +31,47 @@ def learning_curve_filename(config: Config) -> str | None:
     return os.path.join(os.path.dirname(beside), FILE_NAME) if beside else None
 
 
-def update_learning_curve(
-    filename: str | None, epochs: Mapping[int, EpochData], *, best_epoch: int | None = None
-) -> None:
+class LearningCurve:
     """
-    Draws the picture. A training goes on without it: if matplotlib is not there, or the file cannot be written, that
-    is said once.
+    The picture of a training that runs.
 
-    :param filename: of the picture; the type is that of its suffix; None: nothing is done
-    :param epochs: by number
-    :param best_epoch: is marked
+    To draw it takes about a second, which can be more than an epoch of a small training: it is drawn after an epoch if
+    that has not been done for ten seconds, and when the run ends.
     """
-    if not filename:
-        return
-    try:
-        draw_learning_curve(filename, epochs, best_epoch=best_epoch)
-    except UserError as exc:
-        log.print_warning(" ".join(str(exc).split()))
+
+    def __init__(self, filename: str | None) -> None:
+        """
+        :param filename: of the picture; the type is that of its suffix; None: nothing is done
+        """
+        self._filename = filename
+        self._drawn_at = time.monotonic()
+        self._waiting: tuple[Mapping[int, EpochData], int | None] | None = None
+
+    def update(self, epochs: Mapping[int, EpochData], *, best_epoch: int | None = None) -> None:
+        """
+        An epoch has ended.
+
+        :param epochs: by number
+        :param best_epoch: is marked
+        """
+        self._waiting = (epochs, best_epoch)
+        if time.monotonic() - self._drawn_at >= _SECONDS_BETWEEN:
+            self.finish()
+
+    def finish(self) -> None:
+        """
+        Draws what is not drawn yet. A training goes on without the picture: if matplotlib is not there, or the file
+        cannot be written, that is said once.
+        """
+        if not self._filename or self._waiting is None:
+            return
+        epochs, best_epoch = self._waiting
+        self._waiting = None
+        try:
+            draw_learning_curve(self._filename, epochs, best_epoch=best_epoch)
+        except UserError as exc:
+            log.print_warning(" ".join(str(exc).split()))
+        self._drawn_at = time.monotonic()
 
 
 def draw_learning_curve(filename: str, epochs: Mapping[int, EpochData], *, best_epoch: int | None = None) -> None:

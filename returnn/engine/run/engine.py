@@ -116,6 +116,7 @@ class TrainingEngine(EngineBase):
     def train_epoch(self) -> None:
         """One epoch: training, model file, evaluation."""
         self.training.train_epoch()
+        self.training.report.finish()
 
     def cleanup_old_models(self, ask_for_confirmation: bool = False) -> None:
         """

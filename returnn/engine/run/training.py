@@ -17,7 +17,7 @@ from returnn.engine.epochs import Epochs
 from returnn.engine.learning_rate_control import LearningRateControl, constant_around_pretraining
 from returnn.engine.learning_rate_file import check_writable
 from returnn.engine.net_options import DataOfNet
-from returnn.engine.report.epoch_report import note_duration, report_epoch
+from returnn.engine.report.epoch_report import EpochReport, note_duration
 from returnn.engine.report.epoch_table import DURATION_KEY
 from returnn.engine.report.learning_rate_warnings import (
     kept_learning_rate_text,
@@ -216,6 +216,7 @@ class Training:
         self._on_epoch = on_epoch
         self._finds_batch_size = config.options.batch_size == AUTO
         self._record = RunRecord(None)
+        self.report = EpochReport(config, control)
         self._facts_of_pass: dict[str, float] = {}
         self._first_epoch = 0  # of this run
         self._longest_epoch_s = 0.0
@@ -227,6 +228,12 @@ class Training:
 
         :raises NonFiniteError: if a loss is not finite
         """
+        try:
+            self._run()
+        finally:
+            self.report.finish()
+
+    def _run(self) -> None:
         if self.epochs.current > self.epochs.final:
             self._finish_last_epoch()
             print(f"finished already: epoch {self.epochs.current - 1} of {self.epochs.final}", file=log.v1)
@@ -567,7 +574,7 @@ class Training:
         duration_s = control.epoch_data[epoch].meta.get(DURATION_KEY)
         elapsed = "" if duration_s is None else f", elapsed {hms(duration_s)}"
         print(f"{self._summary()}{elapsed}", file=log.v1)
-        report_epoch(self.config, control, epoch)
+        self.report.epoch(epoch)
         data = control.epoch_data[epoch]
         facts = {"learning_rate": data.learning_rate, "scores": data.error, **self._facts_of_pass}
         self._record.write_epoch(epoch, **facts)

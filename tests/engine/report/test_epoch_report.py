@@ -2,7 +2,7 @@ import pytest
 
 from returnn.config import Config
 from returnn.engine.learning_rate_control import load_learning_rate_control_from_config
-from returnn.engine.report.epoch_report import note_duration, report_epoch
+from returnn.engine.report.epoch_report import EpochReport, note_duration
 from returnn.log import log
 
 
@@ -18,7 +18,9 @@ def control(tmp_path):
 
 
 def test_table_goes_to_the_log_and_the_picture_beside_the_file(control, tmp_path, capsys):
-    report_epoch(Config({"learning_rate_file": str(tmp_path / "rates")}), control, epoch=3)
+    report = EpochReport(Config({"learning_rate_file": str(tmp_path / "rates")}), control)
+    report.epoch(3)
+    report.finish()
     lines = capsys.readouterr().out.splitlines()
     assert [line.split()[0] for line in lines[3:]] == ["1", "2*", "3", "*"]
     assert (tmp_path / "learning_curve.png").exists()
@@ -26,7 +28,7 @@ def test_table_goes_to_the_log_and_the_picture_beside_the_file(control, tmp_path
 
 def test_low_verbosity_has_no_table(control, capsys):
     log.initialize(verbosity=[2])
-    report_epoch(Config({}), control, epoch=3)
+    EpochReport(Config({}), control).epoch(3)
     assert capsys.readouterr().out == ""
 
 

@@ -5,7 +5,7 @@ import pytest
 from returnn.config import Config
 from returnn.engine.learning_rate_file import EpochData
 from returnn.engine.report import learning_curve
-from returnn.engine.report.learning_curve import draw_learning_curve, learning_curve_filename, update_learning_curve
+from returnn.engine.report.learning_curve import LearningCurve, draw_learning_curve, learning_curve_filename
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.system.warn_once import forget_shown
@@ -59,8 +59,10 @@ def test_hint_comes_once_without_matplotlib(tmp_path, capsys, monkeypatch):
     monkeypatch.setattr(importlib, "import_module", fail)
     log.initialize()
     forget_shown()
+    curve = LearningCurve(str(tmp_path / "curve.png"))
     for _ in range(2):
-        update_learning_curve(str(tmp_path / "curve.png"), EPOCHS)
+        curve.update(EPOCHS)
+        curve.finish()
     assert capsys.readouterr().out.splitlines() == [
         "WARNING: The package 'matplotlib' is needed for learning_curve.png. pip install matplotlib"
     ]
@@ -69,7 +71,9 @@ def test_hint_comes_once_without_matplotlib(tmp_path, capsys, monkeypatch):
 
 def test_nothing_is_done_without_a_file(monkeypatch):
     monkeypatch.setattr(learning_curve, "draw_learning_curve", None)
-    update_learning_curve(None, EPOCHS)
+    curve = LearningCurve(None)
+    curve.update(EPOCHS)
+    curve.finish()
 
 
 def test_training_goes_on_if_the_file_cannot_be_written(tmp_path, capsys):
@@ -78,5 +82,24 @@ def test_training_goes_on_if_the_file_cannot_be_written(tmp_path, capsys):
     file = str(tmp_path / "file" / "curve.png")
     with pytest.raises(UserError):
         draw_learning_curve(file, EPOCHS)
-    update_learning_curve(file, EPOCHS)
+    curve = LearningCurve(file)
+    curve.update(EPOCHS)
+    curve.finish()
     assert capsys.readouterr().out == f"WARNING: cannot write the file {file!r}: Not a directory.\n"
+
+
+def test_is_drawn_when_ten_seconds_are_over_and_at_the_end(tmp_path, monkeypatch):
+    now, drawn = [100.0], []
+    monkeypatch.setattr(learning_curve.time, "monotonic", lambda: now[0])
+    monkeypatch.setattr(learning_curve, "draw_learning_curve", lambda _, epochs, **__: drawn.append(len(epochs)))
+    curve = LearningCurve(str(tmp_path / "curve.png"))
+    curve.finish()
+    assert drawn == []  # no epoch has ended
+
+    for seconds, num_epochs in [(109.9, 1), (110.0, 2), (119.9, 3), (125.0, 4), (126.0, 5)]:
+        now[0] = seconds
+        curve.update(dict.fromkeys(range(num_epochs), EPOCHS[1]))
+    assert drawn == [2, 4]
+    for _ in range(2):
+        curve.finish()
+    assert drawn == [2, 4, 5]

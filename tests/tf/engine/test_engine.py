@@ -13,7 +13,7 @@ from returnn.datasets import init_dataset
 from returnn.datasets.hdf import HDFDataset
 from returnn.engine.hypothesis_files import read_hypotheses
 from returnn.engine.learning_rate_file import read_learning_rate_file
-from returnn.engine.run import training
+from returnn.engine.report.epoch_report import EpochReport
 from returnn.engine.run.interrupts import InterruptedRun
 from returnn.engine.run.non_finite import NonFiniteError
 from returnn.log import log
@@ -251,7 +251,7 @@ def test_ctrl_c_between_epochs_lets_the_epoch_end(tmp_path, capsys, monkeypatch)
         os.kill(os.getpid(), signal.SIGINT)
         print("the report is complete")
 
-    monkeypatch.setattr(training, "report_epoch", interrupted_report)
+    monkeypatch.setattr(EpochReport, "epoch", interrupted_report)
     with pytest.raises(InterruptedRun, match="interrupted by SIGINT after epoch 1"):
         train(tmp_path, num_epochs=3)
     output = capsys.readouterr().out
