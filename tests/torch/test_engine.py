@@ -305,6 +305,24 @@ def test_hypotheses(trained, tmp_path):
     assert set(" ".join(hypotheses.values()).split()) <= {"0", "1"}
 
 
+def test_a_search_writes_and_scores_hypotheses_beside_a_callback(trained, tmp_path, capsys):
+    wanted = {"search_output_file": str(tmp_path / "hyps.py"), "search_metrics": ["wer"]}
+    for options in ({}, wanted):
+        outputs = Outputs()
+        made = search_options(trained, tmp_path, forward_callback=lambda outputs=outputs: outputs)
+        made.update({"search_output_file": None, **options})
+        tasks.search(made)
+        log.flush()
+        assert len(outputs.by_tag) == 5
+        assert outputs.is_finished
+        assert outputs.model.conv is not None
+        assert ("search: WER" in capsys.readouterr().out) is bool(options)
+    assert set(read_hypotheses(str(tmp_path / "hyps.py"))) == set(outputs.by_tag)
+    made.update({"search_output_layer": ["bst"]})
+    with pytest.raises(ConfigError, match="option 'search_output_layer': there is no output 'bst'"):
+        tasks.search(made)
+
+
 def test_statistics_of_outputs(trained, tmp_path, capsys):
     tasks.analyze(
         config(

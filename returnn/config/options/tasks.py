@@ -71,7 +71,11 @@ class ForwardOptions(OptionTable):
         "output", "The layer whose output is written. What has no frames, [B, F] or [B], is one frame per sequence."
     )
     forward_callback: Option[Any] = Option(
-        kinds.ANYTHING, None, "A `ForwardCallbackIface`, or a function that makes one; it gets the outputs."
+        kinds.ANYTHING,
+        None,
+        "A `ForwardCallbackIface`, or a function that makes one; it gets the outputs. With `get_model`, it gets those of"
+        " the task 'search', too; hypotheses are scored and written beside it where 'search_metrics' or "
+        "'search_output_file' is set.",
     )
     forward_use_search = boolean(False, "The network is made as in search.")
     forward_override_hdf_output = boolean(False, "A file that exists already is replaced.")

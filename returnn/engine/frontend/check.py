@@ -22,6 +22,7 @@ from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.engine.frontend.losses import check_objective
 from returnn.engine.frontend.on_templates import check_outputs_of_task, on_templates, place_that_needs_values
+from returnn.engine.frontend.outputs import hypotheses_are_wanted
 from returnn.engine.frontend.preload_check import preload_errors
 from returnn.engine.frontend.seen_labels import keys_of_seen_labels
 from returnn.engine.frontend.watched_step import StepFindings, watched_step
@@ -224,9 +225,12 @@ def _look_at_forward_step(functions: ModelFunctions, model: Any, templates: Tens
     for name, output in ctx.outputs.data.items():
         print(f"output {name}: {_dims(output)}", file=log.v1)
     config = functions.config
-    for task, data in (("search", "search_data"), ("forward", "forward_data")):
-        has_callback = config.options.forward_callback is not None
-        if config.has(data) and not has_callback:
+    needs_output = {
+        "search": config.has("search_data") and hypotheses_are_wanted(config),
+        "forward": config.has("forward_data") and config.options.forward_callback is None,
+    }
+    for task, is_needed in needs_output.items():
+        if is_needed:
             check_outputs_of_task(config, ctx.outputs, task)
 
 

@@ -2,12 +2,13 @@
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Mapping
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
 import numpy
 
+from returnn.config import Config
 from returnn.datasets.hdf.hdf_writer import SimpleHDFWriter
 from returnn.engine.frontend.references import References
 from returnn.engine.hypothesis_files import Hypotheses
@@ -125,6 +126,42 @@ def each_seq(arrays: Mapping[str, OutputArray], num_seqs: int) -> Iterator[Tenso
     """:return: the outputs of each sequence of the batch, see `OutputArray.of_seq`"""
     for b in range(num_seqs):
         yield TensorDict({name: output.of_seq(b) for name, output in arrays.items()})
+
+
+def made_callback(config: Config) -> ForwardCallbackIface | None:
+    """:return: the `forward_callback` of the config, if there is one"""
+    callback = config.options.forward_callback
+    made: ForwardCallbackIface | None = callback() if callable(callback) else callback
+    return made
+
+
+def hypotheses_are_wanted(config: Config) -> bool:
+    """:return: whether a search needs hypotheses, also if a `forward_callback` gets the outputs"""
+    options = config.options
+    return options.forward_callback is None or bool(options.search_output_file or options.search_metrics)
+
+
+class SeveralCallbacks(ForwardCallbackIface):
+    """All of them get everything, one after the other."""
+
+    def __init__(self, callbacks: Sequence[ForwardCallbackIface]) -> None:
+        """:param callbacks: in this order"""
+        self.callbacks = callbacks
+
+    def init(self, *, model: Any) -> None:
+        """Begins all."""
+        for callback in self.callbacks:
+            callback.init(model=model)
+
+    def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
+        """Adds a sequence to all."""
+        for callback in self.callbacks:
+            callback.process_seq(seq_tag=seq_tag, outputs=outputs)
+
+    def finish(self) -> None:
+        """Ends all."""
+        for callback in self.callbacks:
+            callback.finish()
 
 
 class HdfOutput(ForwardCallbackIface):

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import os
+from collections.abc import Sequence
 
 from returnn.config import Config
 from returnn.datasets.core.data_check import empty_seqs_allowed
@@ -11,7 +12,14 @@ from returnn.engine.data import load_task_dataset
 from returnn.engine.frontend.batch_arrays import ArrayBatch
 from returnn.engine.frontend.check import check_model
 from returnn.engine.frontend.model_pass import ModelPass
-from returnn.engine.frontend.outputs import HdfOutput, HypothesesOutput, MeanProbabilities
+from returnn.engine.frontend.outputs import (
+    HdfOutput,
+    HypothesesOutput,
+    MeanProbabilities,
+    SeveralCallbacks,
+    hypotheses_are_wanted,
+    made_callback,
+)
 from returnn.engine.frontend.references import References
 from returnn.engine.frontend.trained_model import TrainedModel
 from returnn.engine.hypothesis_files import Hypotheses
@@ -27,6 +35,7 @@ from returnn.engine.search_results import (
     write_search_output,
 )
 from returnn.engine.tasks import cleanup_old_models, evaluate, init_training, initialize_model, make_engine, train
+from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
 from returnn.util.errors import ConfigError
 from returnn.util.texts.counted import counted
@@ -42,14 +51,14 @@ def forward(config: Config) -> None:
     engine = make_engine(config)
     engine.init_network_from_config()
     data = load_task_dataset(config, "forward_data")
-    callback = config.options.forward_callback
+    callback = made_callback(config)
     output_file = None
     if callback is None:
         output_file = config.options.output_file or f"dump-fwd-epoch-{engine.epoch}.hdf"
         if os.path.exists(output_file) and not config.options.forward_override_hdf_output:
             raise ConfigError(f"{output_file!r} exists.\n  Set 'output_file', or 'forward_override_hdf_output'.")
         callback = HdfOutput(output_file, config.options.forward_output_layer)
-    model_pass = engine.trained_model.forward(data, callback() if callable(callback) else callback)
+    model_pass = engine.trained_model.forward(data, callback)
     if output_file:
         print(f"forward: {counted(model_pass.num_seqs, 'sequence')}, wrote {output_file!r}", file=log.v1)
     engine.finalize()
@@ -57,28 +66,27 @@ def forward(config: Config) -> None:
 
 def search(config: Config) -> None:
     """
-    Hypotheses that `forward_step` marks for `search_data`, into `search_output_file`, scored by `search_metrics`; or to
-    `forward_callback`.
+    Hypotheses that `forward_step` marks for `search_data`, into `search_output_file`, scored by `search_metrics`. A
+    `forward_callback` gets all outputs, too; it alone, if there are neither of these options.
     """
     check_output_options(config)
     engine = make_engine(config)
     engine.init_network_from_config()
     data = load_task_dataset(config, "search_data")
-    callback = config.options.forward_callback
-    if callback is None:
+    callback = made_callback(config)
+    if callback is None or hypotheses_are_wanted(config):
         (name, *others) = config.options.search_output_layer
         if others:
             raise ConfigError("option 'search_output_layer': one output is needed, not several.")
-        search_hypotheses(config, engine.trained_model, data, name)
+        search_hypotheses(config, engine.trained_model, data, name, beside=() if callback is None else (callback,))
     else:
-        result = engine.trained_model.forward(
-            data, callback() if callable(callback) else callback, report_prefix="search"
-        )
-        _print_speed(result)
+        _print_speed(engine.trained_model.forward(data, callback, report_prefix="search"))
     engine.finalize()
 
 
-def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: str) -> dict[str, Hypotheses]:
+def search_hypotheses(
+    config: Config, model: TrainedModel, data: Dataset, name: str, *, beside: Sequence[ForwardCallbackIface] = ()
+) -> dict[str, Hypotheses]:
     """
     Decodes, and does what the options of the task `search` say: prints scores, writes a file.
 
@@ -86,6 +94,7 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
     :param model: computes
     :param data: what to decode
     :param name: of the output with the hypotheses
+    :param beside: they get all outputs, too
     :return: hypotheses by tag
     """
     metrics, filename = config.options.search_metrics, config.options.search_output_file
@@ -100,7 +109,8 @@ def search_hypotheses(config: Config, model: TrainedModel, data: Dataset, name: 
             references.add(batch)
 
     with empty_seqs_allowed() as empty:
-        model_pass = model.forward(data, callback, report_prefix="search", on_batch=note)
+        callbacks = SeveralCallbacks([*beside, callback])
+        model_pass = model.forward(data, callbacks, report_prefix="search", on_batch=note)
     _print_speed(model_pass)
     results = with_empty_hypotheses(order.sorted(callback.results), empty)
     warn_of_same_hypotheses(results)
