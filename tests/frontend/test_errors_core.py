@@ -27,6 +27,7 @@ weights = Tensor("weights", [Dim(5, name="features"), out], "float32")
 labels = Tensor("labels", [batch_dim, time], "int32", sparse_dim=out)
 mask = Tensor("mask", [batch_dim, time], "bool")
 
+MEANT_ADD = 'If this is meant: rf.combine_bc(a, "add", b), or in a layer "allow_broadcast_all_sources": True.'
 X, Y, LABELS = (
     "'x' [B, time[?], F|feature(5)]",
     "'y' [B, encoder[?], feature(5)]",
@@ -52,16 +53,44 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         "addition where each operand has a dim of its own",
         lambda: x + y,
         DimError,
-        f"add: the dims do not match.\n  {X} has no encoder[?].\n  {Y} has no time[?].\n"
-        "  If this is meant, use the function with `_bc` at its end, or allow_broadcast_all_sources=True.",
+        f"add: the dims do not match.\n  {X} has no encoder[?].\n  {Y} has no time[?].\n  {MEANT_ADD}",
+    ),
+    (
+        "disjunction where each operand has a dim of its own",
+        lambda: rf.logical_or(mask, y > 0.0),
+        DimError,
+        f"logical_or: the dims do not match.\n  'mask' [B, time[?]] bool has no encoder[?], feature(5).\n"
+        "  'greater' [B, encoder[?], feature(5)] bool has no time[?].\n"
+        f"  {MEANT_ADD.replace('add', 'logical_or')}",
+    ),
+    (
+        "comparison where each operand has a dim of its own",
+        lambda: x <= y,
+        DimError,
+        f"less_equal: the dims do not match.\n  {X} has no encoder[?].\n  {Y} has no time[?].\n"
+        f"  {MEANT_ADD.replace('combine', 'compare').replace('add', 'less_equal')}",
+    ),
+    (
+        "clipping where each operand has a dim of its own",
+        lambda: rf.clip_by_value(x, y, 1.0),
+        DimError,
+        f"clip_by_value: the dims do not match.\n  {X} has no encoder[?].\n  {Y} has no time[?].\n"
+        "  If this is meant: allow_broadcast_all_sources=True.",
+    ),
+    (
+        "complex numbers where each operand has a dim of its own",
+        lambda: rf.make_complex(x, y),
+        DimError,
+        f"make_complex: the dims do not match.\n  {X} has no encoder[?].\n  {Y} has no time[?].\n"
+        "  If this is meant: use rf.expand_dim first.",
     ),
     (
         "addition with different dims of the same name",
         lambda: x + z,
         DimError,
         f"add: the dims do not match.\n  {X} has no feature(5).\n  'z' [B, time[?], feature(5)] has no feature(5).\n"
-        "  The dims named 'feature' are different ones. If this is meant, use the function with `_bc` at its end, or "
-        "allow_broadcast_all_sources=True.",
+        "  The dims named 'feature' are different ones. "
+        f"{MEANT_ADD}",
     ),
     (
         "where with three operands",
@@ -69,7 +98,7 @@ CASES: list[tuple[str, Callable[[], Any], type[Exception], str]] = [
         DimError,
         f"where: the dims do not match.\n  {X} has no encoder[?].\n  {Y} has no time[?].\n"
         "  'mask' [B, time[?]] bool has no feature(5), encoder[?].\n"
-        "  If this is meant, use the function with `_bc` at its end, or allow_broadcast_all_sources=True.",
+        "  If this is meant: allow_broadcast_all_sources=True.",
     ),
     (
         "addition of two dtypes",

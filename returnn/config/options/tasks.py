@@ -73,8 +73,8 @@ class ForwardOptions(OptionTable):
     forward_callback: Option[Any] = Option(
         kinds.ANYTHING,
         None,
-        "A `ForwardCallbackIface`, or a function that makes one; it gets the outputs. With `get_model`, it gets those of"
-        " the task 'search', too; hypotheses are scored and written beside it where 'search_metrics' or "
+        "A `ForwardCallbackIface`, or a function that makes one; it gets the outputs. With `get_model`, it gets those"
+        " of the task 'search', too; hypotheses are scored and written beside it where 'search_metrics' or "
         "'search_output_file' is set.",
     )
     forward_use_search = boolean(False, "The network is made as in search.")

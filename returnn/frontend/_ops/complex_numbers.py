@@ -20,7 +20,7 @@ class ComplexOps(OperandOps):
         real, imag = cls.as_tensor(real), cls.as_tensor(imag)
         if real.dtype != imag.dtype or real.dtype not in _COMPLEX:
             raise DtypeError(f"make_complex: {real} and {imag} should both be float32, or both float64.")
-        out = common_template("make_complex", [real, imag])
+        out = common_template("make_complex", [real, imag], if_meant="use rf.expand_dim first")
         out.dtype = _COMPLEX[real.dtype]
         if cls.computes:
             parts = [x.copy_compatible_to_dims_raw(out.dims, unbroadcast=True) for x in (real, imag)]

@@ -66,6 +66,11 @@ _FLOAT_FUNCS = frozenset(
 )
 
 
+def _said_by(function: str, kind: str) -> str:
+    """:return: how broadcasting is said to be fine: functions as rf.add, and operators, have no option for it"""
+    return f'rf.{function}(a, "{kind}", b), or in a layer "allow_broadcast_all_sources": True'
+
+
 class ElementwiseOps(OperandOps):
     """
     Operations on each entry.
@@ -93,7 +98,11 @@ class ElementwiseOps(OperandOps):
         if kind.startswith("logical") and a.dtype != "bool":
             raise DtypeError(f"{kind}: {a} and {b} should be bool. Compare with something first, such as `x > 0`.")
         out = common_template(
-            kind, [a, b], allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
+            kind,
+            [a, b],
+            allow_broadcast_all_sources=allow_broadcast_all_sources,
+            dim_order=dim_order,
+            if_meant=_said_by("combine_bc", kind),
         )
         out.dtype = get_default_float_dtype() if kind == "truediv" and is_int(a) else a.dtype
         out.sparse_dim = _common_sparse_dim(a, b) if kind in _KEEPS_SPARSE and out.dtype == a.dtype else None
@@ -119,7 +128,11 @@ class ElementwiseOps(OperandOps):
         if kind not in ("equal", "not_equal"):
             require_numbers(kind, a)
         out = common_template(
-            kind, [a, b], allow_broadcast_all_sources=allow_broadcast_all_sources, dim_order=dim_order
+            kind,
+            [a, b],
+            allow_broadcast_all_sources=allow_broadcast_all_sources,
+            dim_order=dim_order,
+            if_meant=_said_by("compare_bc", kind),
         )
         out.dtype, out.sparse_dim = "bool", None
         if cls.computes:

@@ -212,8 +212,14 @@ def common_template(
     *,
     allow_broadcast_all_sources: bool | None = None,
     dim_order: Sequence[Dim] | None = None,
+    if_meant: str = "allow_broadcast_all_sources=True",
 ) -> Tensor:
     """
+    :param operation: for messages
+    :param operands: what comes in
+    :param allow_broadcast_all_sources: whether it is fine that no operand has all dims
+    :param dim_order: of the result; implies that this is fine
+    :param if_meant: how a user of the operation says that it is, for the message
     :return: template with the dims of all operands. Its order is that of the operand with the most dims, so that this
         one needs no transpose; what is missing there comes behind it. Where there are hypotheses, a feature dim that
         was the last one stays it, as what follows mostly wants that.
@@ -231,7 +237,7 @@ def common_template(
         dims.append(dims.pop(len(main._dims) - 1))
     has_all = len(dims) == len(main._dims)
     if not has_all and not allow_broadcast_all_sources and dim_order is None and not _has_all_but_beams(operands, dims):
-        raise _no_operand_has_all_dims(operation, operands, dims)
+        raise _no_operand_has_all_dims(operation, operands, dims, if_meant)
     if dim_order is not None:
         order = [dim for dim in dim_order if dim in dims]
         dims = order + [dim for dim in dims if dim not in order]
@@ -276,10 +282,12 @@ def require_float(operation: str, source: Tensor) -> None:
         raise DtypeError(f"{operation}: {source} is {source.dtype}, but should be a float. Use rf.cast first.")
 
 
-def _no_operand_has_all_dims(operation: str, operands: Sequence[Tensor], dims: Sequence[Dim]) -> DimError:
+def _no_operand_has_all_dims(
+    operation: str, operands: Sequence[Tensor], dims: Sequence[Dim], if_meant: str
+) -> DimError:
     missing = [(x, [dim for dim in dims if dim not in x.dims]) for x in operands if x.dims]
     names = {dim.name for x, others in missing for dim in others if dim.name in [d.name for d in x.dims]} - {None}
-    hint = "If this is meant, use the function with `_bc` at its end, or allow_broadcast_all_sources=True."
+    hint = f"If this is meant: {if_meant}."
     if names:
         hint = f"The dims named {', '.join(sorted(map(repr, names)))} are different ones. {hint}"
     lines = [f"{x} has no {', '.join(map(str, others))}." for x, others in missing if others]
