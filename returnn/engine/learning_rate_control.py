@@ -569,3 +569,13 @@ def check_dynamic_learning_rate(option: DynamicLearningRate, *, more_arguments: 
     for key in _DYNAMIC_KEYS:
         if not isinstance(option.get(key), (int, float)) or option[key] <= 0:
             raise ConfigError(f"{_DYNAMIC}: {key!r} is {option.get(key)!r}.\n  It has to be a number above 0.")
+
+
+def wrong_dynamic_rate(value: object, *, when: str) -> ConfigError:
+    """
+    :param value: that the function returned
+    :param when: at which step, or where
+    :return: it is no learning rate
+    """
+    forgotten = " Each of its branches needs a `return`." if value is None else ""
+    return ConfigError(f"{_DYNAMIC}: the function returned {value!r} {when}.\n  It has to be a number.{forgotten}")

@@ -105,6 +105,23 @@ def test_learning_rates_of_groups():
         torch.testing.assert_close(value.detach(), before[name] * (1 - 2 * rate))
 
 
+@pytest.mark.parametrize("is_frozen", [False, True])
+def test_a_pattern_that_only_frozen_parameters_fit_is_a_warning(is_frozen, caplog):
+    options = {"class": "sgd", "learning_rate_multipliers_by_patterns": {"linear.*": 0.5, "norm.*": 2.0}}
+    model = make().model
+    for parameter in model.linear.parameters():
+        parameter.trainable = not is_frozen
+    trained = {name: param.raw_tensor for name, param in model.named_parameters() if param.raw_tensor.requires_grad}
+    caplog.clear()
+    optimizer = choose_optimizer(options).create(trained, model, 1.0)
+    assert {group["lr"] for group in optimizer.param_groups} == ({1.0, 2.0} if is_frozen else {0.5, 1.0, 2.0})
+    text = "'linear.*' has no effect. It fits to 2 parameters, such as 'linear.weight', not trained"
+    assert (text in caplog.text) is is_frozen
+    options["learning_rate_multipliers_by_patterns"] = {"linaer.*": 0.5}
+    with pytest.raises(ConfigError, match=r"no parameter is named as 'linaer\.\*'"):
+        choose_optimizer(options).create(trained, model, 1.0)
+
+
 @pytest.mark.parametrize(("optimizer", "message"), [
     ("adamww", "there is no optimizer 'adamww'"),
     ({"weight_decay": 0.1}, "has no 'class'"),
@@ -271,5 +288,12 @@ def test_dynamic_learning_rate():
     assert learning_rate_of_step(rate, time, **options) == 1.0
     with pytest.raises(ConfigError, match="the function cannot be called"):
         make(dynamic_learning_rate=lambda x: x)
+    for wrong in (None, "0.1", [1.0, 2.0], float("nan"), torch.zeros(2)):
+        with pytest.raises(ConfigError) as info:
+            learning_rate_of_step(lambda wrong=wrong, **_: wrong, time, **options)
+        text = f"option 'dynamic_learning_rate': the function returned {wrong!r} in training step 15.\n  It has to be a"
+        assert str(info.value).startswith(text)
+        assert ("`return`" in str(info.value)) is (wrong is None)
+    assert learning_rate_of_step(lambda **_: torch.tensor(0.5), time, **options) == 0.5
     with pytest.raises(ConfigError, match="Did you mean 'decay'"):
         make(dynamic_learning_rate={"interval": 10, "decy": 0.25})

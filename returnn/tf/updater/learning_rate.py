@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping
 
 import tensorflow as tf
 
-from returnn.engine.learning_rate_control import check_dynamic_learning_rate
+from returnn.engine.learning_rate_control import check_dynamic_learning_rate, wrong_dynamic_rate
 
 
 def learning_rate_of_step(
@@ -22,7 +22,7 @@ def learning_rate_of_step(
     :param learning_rate: of the epoch, a float32 scalar
     :param global_train_step: number of the step, from 0
     :return: float32 scalar
-    :raises ConfigError: if the function cannot be called, or the dict has other keys
+    :raises ConfigError: if the function cannot be called, or returns None, or the dict has other keys
     """
     check_dynamic_learning_rate(dynamic_learning_rate)
     if dynamic_learning_rate is None:
@@ -31,6 +31,8 @@ def learning_rate_of_step(
         result = dynamic_learning_rate(
             network=network, global_train_step=global_train_step, learning_rate=learning_rate
         )
+        if result is None:
+            raise wrong_dynamic_rate(result, when="for the graph")
         return tf.cast(tf.convert_to_tensor(result), learning_rate.dtype)
     return learning_rate * _decay_factor(dynamic_learning_rate, global_train_step)
 

@@ -96,7 +96,7 @@ class OptimizerChoice:
         keeps_decay = _names_without_decay(model, self.own_options)
         has_decay = bool(self.options.get("weight_decay"))
         patterns = self.own_options.get("learning_rate_multipliers_by_patterns") or {}
-        _check_patterns(patterns, parameters)
+        _check_patterns(patterns, parameters, model)
         groups: dict[tuple[float, bool], dict[str, Any]] = {}
         for name, parameter in parameters.items():
             multiplier = next((m for pattern, m in patterns.items() if fnmatch.fnmatch(name, pattern)), 1.0)
@@ -223,13 +223,27 @@ def _custom_groups(function: Any, model: Any, optimizer_class: Any, options: Map
     ]
 
 
-def _check_patterns(patterns: Mapping[str, float], parameters: Mapping[str, Any]) -> None:
+def _check_patterns(patterns: Mapping[str, float], parameters: Mapping[str, Any], model: Any) -> None:
+    """
+    A pattern that only frozen parameters fit is no error: a fine-tuning freezes a part, and keeps the optimizer.
+
+    :raises ConfigError: if a pattern fits to no parameter of the model
+    """
     for pattern in patterns:
-        if not fnmatch.filter(parameters, pattern):
+        if fnmatch.filter(parameters, pattern):
+            continue
+        where = f"{_WHERE}: 'learning_rate_multipliers_by_patterns'"
+        frozen = fnmatch.filter((name for name, _ in model.named_parameters()), pattern)
+        if not frozen:
             raise ConfigError(
-                f"{_WHERE}: 'learning_rate_multipliers_by_patterns': no parameter is named as {pattern!r}.\n"
+                f"{where}: no parameter is named as {pattern!r}.\n"
                 f"  There are {', '.join(list(parameters)[:5])}{', ...' if len(parameters) > 5 else ''}."
             )
+        such_as = f" ({frozen[0]!r})" if len(frozen) == 1 else f", such as {frozen[0]!r}"
+        log.print_warning(
+            f"{where}: {pattern!r} has no effect. It fits to {counted(len(frozen), 'parameter')}{such_as}, not trained "
+            "(`trainable = False`, or `requires_grad = False`)."
+        )
 
 
 def _rf_module(module: Any) -> rf.Module | None:

@@ -3,12 +3,13 @@
 from __future__ import annotations
 
 import inspect
+import math
 from collections.abc import Callable, Mapping
 from dataclasses import asdict, dataclass
 from typing import Any
 
 from returnn.config import Config
-from returnn.engine.learning_rate_control import check_dynamic_learning_rate
+from returnn.engine.learning_rate_control import check_dynamic_learning_rate, wrong_dynamic_rate
 from returnn.util.errors import ConfigError
 
 
@@ -18,7 +19,7 @@ class StepTime:
 
     global_train_step: int = 0  # number of the step, from 0, over all epochs
     epoch: int = 1
-    epoch_continuous: float | None = None  # 2.5: half of the data of epoch 3 is done with this step; None: not known
+    epoch_continuous: float | None = None  # 2.5: with this step, half of the data of epoch 3 is done; None: not known
 
 
 _TIME_ARGUMENTS = tuple(asdict(StepTime()))
@@ -50,13 +51,27 @@ def learning_rate_of_step(
     :param time: of the step
     :param learning_rate: of the epoch
     :param network: the model
+    :raises ConfigError: if the function returns no number, or one that is not finite
     """
     if option is None:
         return learning_rate
     if callable(option):
-        return float(option(learning_rate=learning_rate, network=network, **asdict(time)))
+        return _as_rate(option(learning_rate=learning_rate, network=network, **asdict(time)), time)
     interval = int(option["interval"])
     return learning_rate * float(option["decay"]) ** ((time.global_train_step % interval) / interval)
+
+
+def _as_rate(value: Any, time: StepTime) -> float:
+    when = f"in training step {time.global_train_step}"
+    if isinstance(value, str):
+        raise wrong_dynamic_rate(value, when=when)
+    try:
+        rate = float(value)  # also a scalar of numpy or PyTorch
+    except (TypeError, ValueError, RuntimeError) as exc:
+        raise wrong_dynamic_rate(value, when=when) from exc
+    if not math.isfinite(rate):
+        raise wrong_dynamic_rate(rate, when=when)
+    return rate
 
 
 def num_accumulated_steps(option: int | Callable[..., int], time: StepTime) -> int:

@@ -254,6 +254,11 @@ def test_dynamic_learning_rate_by_interval():
             "option 'dynamic_learning_rate': there is no key 'intervall'.\n  Did you mean 'interval'?",
         ),
         (
+            lambda **_: None,
+            "option 'dynamic_learning_rate': the function returned None for the graph.\n"
+            "  It has to be a number. Each of its branches needs a `return`.",
+        ),
+        (
             lambda step: step,
             "option 'dynamic_learning_rate': the function cannot be called, missing a required argument: 'step'.\n"
             "  It has to be as: def dynamic_learning_rate(*, network, global_train_step, learning_rate, **kwargs).",
