@@ -126,6 +126,8 @@ class Option(Generic[T]):
         if self.kind.choices and isinstance(value, str):
             nearest = nearest_hint(value, self.kind.choices)
             hint = nearest if nearest.startswith("Did") else hint
+        if callable(value):  # such as `from math import log`, or `load` for `custom_missing_load_func`
+            hint += "\n  If it is for the config alone, give it another name."
         text = repr(value)
         text = text if len(text) <= 100 else f"{text[:97]}..."
         return f"option {self.name!r}: got {text}, but expected {self.kind.expected}.\n  {hint}"

@@ -25,7 +25,9 @@ from types import FunctionType, ModuleType
 from returnn.config.backend_options import CHANGE_NO_RESULT, fits_backend, no_effect_text, wrong_backend_text
 from returnn.config.config import Config
 from returnn.config.files import ConfigSource
-from returnn.config.options import OPTIONS
+from returnn.config.options import OPTIONS, options_of_table
+from returnn.config.options.run import CheckOptions
+from returnn.config.options.tasks import EvaluationOptions, ForwardOptions, SearchOptions, StatisticsOptions
 from returnn.config.other_names import OTHER_NAMES
 from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, OLD_NETWORK, UNSUPPORTED
 from returnn.log import log
@@ -39,6 +41,11 @@ _MIN_LENGTH = 4
 _MAX_SHOWN = 3
 _OLD_FORMS = ("num_inputs", "num_outputs", "sparse_input")  # of `extern_data`
 _CODE = re.compile(r"\s*(\w+\[[\"']|from [\w.]+ import |import \w|def \w+\()")
+_OF_OTHER_TASKS = frozenset(
+    name
+    for table in (CheckOptions, EvaluationOptions, ForwardOptions, SearchOptions, StatisticsOptions)
+    for name in options_of_table(table)
+)
 _TUNING = "hyper_param_tuning"  # with this task, values can be a `HyperParam` instead
 
 
@@ -226,6 +233,25 @@ def _wrong_values(config: Config, names: list[str], used: set[str]) -> Iterator[
             OPTIONS[name].value_in(config)
         except ConfigError as exc:
             yield str(exc)
+
+
+def helper_errors(config: Config) -> list[str]:
+    """
+    Functions that a config makes for itself, and calls as an option is called: a run refuses them where it reads that
+    option. Other helper values have no such names by chance, and options of tasks beside the training may never be
+    read.
+
+    :return: errors, for a check before the run
+    """
+    names = config.options_read.union(*(_used_in(source) for source in config.sources)).intersection(OPTIONS)
+    errors = []
+    for name in sorted(names - _OF_OTHER_TASKS):
+        if callable(config.typed_dict.get(name)) and fits_backend(name, config.options.backend):
+            try:
+                OPTIONS[name].value_in(config)
+            except ConfigError as exc:
+                errors.append(str(exc))
+    return errors
 
 
 def _is_unsupported(config: Config, name: str) -> bool:

@@ -9,7 +9,14 @@ import pytest
 
 import returnn
 from returnn.config import Config
-from returnn.config.option_check import check_is_config, check_options, inspect_options, unread_text, warnings_about
+from returnn.config.option_check import (
+    check_is_config,
+    check_options,
+    helper_errors,
+    inspect_options,
+    unread_text,
+    warnings_about,
+)
 from returnn.config.options import OPTIONS
 from returnn.config.other_names import OTHER_NAMES
 from returnn.config.unsupported_options import ADDS_TO, KNOWN_OPTIONS, NEEDLESS, OLD_NETWORK, UNSUPPORTED
@@ -141,6 +148,26 @@ def test_helper_values_of_a_config_are_fine(load):
     report = inspect_options(config)
     assert report.misspelt == {}
     assert report.unread == ["dev_2", "train2"]
+
+
+@pytest.mark.parametrize(
+    ("code", "named"),
+    [
+        ("def load(**_): pass\npreload_from_files = {'x': {'custom_missing_load_func': load}}\n", ["load"]),
+        ("def window(x): return x\ndata = window(3)\n", ["window"]),
+        ("from math import ceil as save_interval\ndata = save_interval(3.5)\n", ["save_interval"]),
+        ("def statistics(x): return x\ndata = statistics(3)\n", []),  # of a task that may never be run
+        ("def torch_amp(x): return x\ndata = torch_amp(3)\n", []),  # of another backend
+        ("def dynamic_learning_rate(**_): return 1.0\ndata = dynamic_learning_rate()\n", []),
+        ("window = {'size': 3}\ndata = window\n", []),
+    ],
+)
+def test_a_helper_function_with_the_name_of_an_option_is_an_error_of_a_check(code, named, load):
+    config = load(f"#!rnn.py\n{code}")
+    assert inspect_options(config).wrong == []
+    errors = helper_errors(config)
+    assert [error.split("'")[1] for error in errors] == named
+    assert all(error.endswith("\n  If it is for the config alone, give it another name.") for error in errors)
 
 
 def test_helper_values_of_a_module_that_the_config_takes_all_names_of(load, tmp_path, monkeypatch):

@@ -13,7 +13,7 @@ from typing import Any
 
 import returnn.frontend as rf
 from returnn.config import Config
-from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
+from returnn.config.option_check import helper_errors, inspect_options, unsupported_text, warnings_about
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, datasets_of_all_tasks
 from returnn.engine.data_identity import warn_of_other_labels
@@ -101,6 +101,7 @@ def _option_errors(config: Config) -> list[str]:
         *(f"config: {text}" for text in misspelt if is_error),
         *unsupported,
         *options.wrong,
+        *helper_errors(config),
         *_choice_errors(config),
     ]
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from returnn.config import Config
 from returnn.config.device import asks_for_gpu
-from returnn.config.option_check import inspect_options, unsupported_text, warnings_about
+from returnn.config.option_check import helper_errors, inspect_options, unsupported_text, warnings_about
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.best_model import best_model_options
 from returnn.engine.data import TASK_DATA, dataset_option, datasets_of_all_tasks
@@ -183,7 +183,7 @@ def _check_options(config: Config, report: ConfigReport) -> None:
     for name, known in options.misspelt.items():
         text = f"there is no option {name!r}. Did you mean {known!r}?"
         report.add_error(f"config: {text}") if is_error else report.warnings.append(text)
-    for error in [*map(unsupported_text, options.unsupported), *options.wrong]:
+    for error in [*map(unsupported_text, options.unsupported), *options.wrong, *helper_errors(config)]:
         report.add_error(error)
     report.warnings += warnings_about(options, config.options.backend)
     if config.has("num_epochs") and dataset_option(config, "train") is None:
