@@ -68,9 +68,10 @@ def _over_other_axis(estimated: Tensor, target: Tensor, axis: Dim) -> Iterator[s
 
 
 def _data_of(target: Tensor, templates: Mapping[str, Tensor]) -> Iterator[str]:
-    """:return: data keys of labels whose frames are those of the target: none was added or cut off"""
+    """:return: data keys of the labels of the target, whose frames are its own: none was added or cut off"""
     for key, template in templates.items():
-        if target.sparse and template.sparse and set(target.dims) == set(template.dims):
+        are_labels = target.sparse and target.sparse_dim == template.sparse_dim
+        if are_labels and set(target.dims) == set(template.dims):
             yield key
 
 

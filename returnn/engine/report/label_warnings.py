@@ -23,9 +23,11 @@ def end_label_warnings(
     :param predicted: data keys of labels, each of which a cross entropy compares with a frame of the output
     :param samples: of its data sets
     :param templates: of their data, by key
-    :return: targets of CTC which end with a label that is no part of the text, and those that lack their end
+    :return: targets of CTC which end with a label that is no part of the text, and those that lack their end, unless
+        they are labels of the frames of other data
     """
     samples = list(samples)
+    inputs = set(templates).difference(predicted)
     of_ctc = {dims.target for dims in compared if dims.needs_blanks is not None}
     for key in sorted(of_ctc.union(predicted)):
         vocab = templates[key].vocab if key in templates else None
@@ -37,12 +39,28 @@ def end_label_warnings(
                 f"the target {key!r} of CTC always ends with {vocab.end_label!r}, which is no part of the "
                 f"text. CTC needs no label of the end: leave out {vocab.end_option!r} of its vocabulary."
             )
-        if key not in of_ctc and vocab.eos_label_id is not None and vocab.eos_label_id not in last:
+        if key in of_ctc or vocab.eos_label_id is None or vocab.eos_label_id in last:
+            continue
+        if not any(_have_same_frames(key, other, samples, templates) for other in inputs):
             yield (
                 f"the vocabulary of {key!r} says that {vocab.id_to_label(vocab.eos_label_id)!r} is the end, but no "
                 "sequence ends with it, so the model does not learn where one ends. "
                 f"The option {vocab.end_option!r} of the vocabulary puts it there."
             )
+
+
+def _have_same_frames(key: str, other: str, samples: Sequence[DataSample], templates: Mapping[str, Tensor]) -> bool:
+    """:return: whether labels are those of the frames of other data, which says where these end, as tags of words do"""
+    labels, frames = templates[key], templates[other]
+    if frames.sparse and frames.dim == labels.dim:  # the same text, delayed
+        return False
+    shapes = [sample.shapes for sample in samples if key in sample.shapes]
+    return all(
+        other in of_sample
+        and of_sample[other].shape[-1] > 0
+        and bool((of_sample[other][:, 0] == of_sample[key][:, 0]).all())
+        for of_sample in shapes
+    )
 
 
 def unknown_label_warnings(samples: Mapping[str, DataSample]) -> Iterator[str]:

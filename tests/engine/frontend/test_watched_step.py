@@ -9,7 +9,8 @@ import returnn.frontend as rf
 from returnn.config import Config
 from returnn.engine.frontend import tasks
 from returnn.engine.frontend.check import check_model
-from returnn.tensor import Dim, batch_dim
+from returnn.engine.frontend.watched_step import watched_step
+from returnn.tensor import Dim, Tensor, batch_dim
 from returnn.util.backend_engine import BackendEngine
 from returnn.util.errors import ConfigError, UserError
 
@@ -197,3 +198,15 @@ def test_probabilities_of_classes_are_summed_over_anything(capsys):
 
     check_model(config_of(train_step, lambda **_kwargs: _Attention()))
     assert "softmax" not in capsys.readouterr().out
+
+
+@pytest.mark.parametrize("smoothing", [0.0, 0.1])
+def test_the_input_of_a_tagger_is_not_predicted(smoothing):
+    letters, tags = (
+        Tensor(name, [batch_dim, TIME], "int32", sparse_dim=dim) for name, dim in (("data", LABELS), ("tags", CLASSES))
+    )
+    logits = Tensor("logits", [batch_dim, TIME, CLASSES], "float32", feature_dim=CLASSES)
+    with rf.backend_ctx("template"), watched_step({"data": letters, "tags": tags}) as found:
+        target = rf.label_smoothing(tags, smoothing) if smoothing else tags
+        rf.cross_entropy(estimated=logits, target=target, axis=CLASSES, estimated_type="logits")
+    assert found.predicted == (set() if smoothing else {"tags"})

@@ -8,7 +8,7 @@ from returnn.engine.report import data_sample
 from returnn.engine.report.compared_lengths import ComparedDims
 from returnn.engine.report.data_sample import load_sample
 from returnn.engine.report.label_warnings import end_label_warnings, unknown_label_warnings
-from returnn.tensor import Dim, Tensor
+from returnn.tensor import Dim, Tensor, batch_dim
 
 END, UNKNOWN, WORD = range(3)
 LABELS = ["</s>", "<unk>", "word"]
@@ -52,3 +52,19 @@ def test_label_of_the_end_that_is_nowhere(end, last):
     assert all("'seq_postfix' of the vocabulary puts it there" in text for text in found)
     of_ctc = ComparedDims("ctc", "data", Dim(None), Dim(None), "output", needs_blanks=True)
     assert not list(end_label_warnings([of_ctc], {"data"}, samples, templates(**end)))
+
+
+@pytest.mark.parametrize(("num_frames", "num_labels", "is_predicted", "warns"), [
+    ((2, 3), 5, False, False),  # tags of the letters
+    ((2, 3), 5, True, True),  # two texts
+    ((2, 4), 5, False, True),  # a translation
+    ((2, 3), 3, False, True),  # the text itself, delayed
+])  # fmt: skip
+def test_labels_of_the_frames_of_other_data_have_no_end(num_frames, num_labels, is_predicted, warns):
+    other = Tensor("other", dims=[batch_dim, Dim(None)], dtype="int32", sparse_dim=Dim(num_labels))
+    keys = {**templates(eos_label="</s>"), "other": other}
+    seqs = [{"data": [WORD] * n, "other": [0] * frames} for n, frames in zip((2, 3), num_frames, strict=True)]
+    sizes = {"data": (3, 1), "other": (num_labels, 1)}
+    dataset = init_dataset({"class": "StaticDataset", "data": seqs, "output_dim": sizes})
+    predicted = {"data", "other"} if is_predicted else {"data"}
+    assert bool(list(end_label_warnings([], predicted, [load_sample(dataset, keys)], keys))) == warns
