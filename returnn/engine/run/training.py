@@ -364,6 +364,8 @@ class Training:
         self._on_epoch()
         if unfinished is not None:
             self.model.go_on_from(unfinished)
+            # Among what was saved is the learning rate of then, and that of the config may have changed.
+            self.model.set_learning_rate(self.learning_rate)
 
     def _change_data(self) -> None:
         """To what the net dict says. The sequences of the data before are given up."""

@@ -119,6 +119,23 @@ def test_killed_training_ends_as_undisturbed_one(backend, options, tmp_path):
         numpy.testing.assert_array_equal(numpy.asarray(value), numpy.asarray(found[name]), err_msg=name)
 
 
+@pytest.mark.parametrize("backend", ["torch", "tensorflow"])
+def test_changed_learning_rate_counts_for_the_rest_of_the_epoch(backend, tmp_path):
+    options = {"num_epochs": 1, "optimizer": {"class": "sgd"}}
+    run(tmp_path, backend, kill_after=2, learning_rate=0.1, **options)
+    if backend == "torch":
+        saved = torch.load(tmp_path / "net.001.unfinished.pt", weights_only=True)["parameters"]
+    else:
+        saved = values(tmp_path, "net.001.unfinished", backend)
+    assert run(tmp_path, backend, learning_rate=1e-30, **options) == (1, 3)
+    after = values(tmp_path, "net.001", backend)
+    weights = [name for name in after if name.endswith("weight")]
+    assert len(weights) >= 2
+    for name in weights:
+        numpy.testing.assert_array_equal(numpy.asarray(saved[name]), numpy.asarray(after[name]), err_msg=name)
+    assert scores(tmp_path)[1][0] == 1e-30
+
+
 def wider(**_):
     return small_model.Model(hidden=5)
 

@@ -98,6 +98,17 @@ def test_other_options_start_the_epoch_at_its_beginning(options, reason, tmp_pat
     assert start == (2, 1)
 
 
+def test_changed_learning_rate_counts_for_the_rest_of_the_epoch(tmp_path):
+    options = {**OPTIONS, "num_epochs": 1, "optimizer": {"class": "sgd"}}
+    run(tmp_path, {**options, "learning_rate": 0.1}, kill_after=2)
+    saved = parameters(tmp_path / "net.001.unfinished")
+    assert run(tmp_path, {**options, "learning_rate": 1e-30}) == (1, 3)
+    after = parameters(tmp_path / "net.001")
+    weights = [name for name in after if name.endswith("/W")]
+    assert weights
+    assert_same({name: saved[name] for name in weights}, {name: after[name] for name in weights})
+
+
 def test_damaged_one_starts_the_epoch_at_its_beginning(tmp_path, capsys):
     (tmp_path / "one").mkdir()
     run(tmp_path / "one", {**OPTIONS, "num_epochs": 2, "save_interval_s": 0, "save_interval_steps": 0})
