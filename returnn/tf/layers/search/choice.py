@@ -207,8 +207,16 @@ class ChoiceLayer(BaseChoiceLayer):
             check_sources(self)
             scores = [log_scores(self, i, source) for i, source in enumerate(sources)]
             labels = zip(self._labels_of_target(), scores, strict=True)
-            return [sampled_labels(target, x, self._sampling_options) for target, x in labels]
+            return [self._sampled_in_training(target, x) for target, x in labels]
         return self._labels_of_target()
+
+    def _sampled_in_training(self, target: Tensor, log_probs: Tensor) -> Tensor:
+        """:return: sampled labels; those of the target where this step does not train: dev data has the same graph"""
+        sampled = sampled_labels(target, log_probs, self._sampling_options)
+        in_training = rf.get_run_ctx().train_flag
+        if isinstance(in_training, bool):
+            return sampled if in_training else target
+        return rf.where(in_training, sampled, target).copy_with_roles(sparse_dim=target.sparse_dim)
 
     def _labels_of_target(self) -> list[Tensor]:
         targets = [self.get_target_value(key) for key in self.targets or ()]

@@ -51,9 +51,11 @@ def decoder(*, choice: Mapping[str, Any] | None = None, unit: Mapping[str, Any] 
 
 
 def construct(
-    net_dict: dict[str, Any], *, search: bool = True, train: bool = False, extern_data: Any = None, **config: Any
+    net_dict: dict[str, Any], *, search: bool = True, train: bool | None = False, extern_data: Any = None, **config: Any
 ) -> TFNetwork:
-    """:return: network, in the current graph"""
+    """:return: network, in the current graph. With `train=None`, each step says it, as in the graph of a training"""
+    if train is None:
+        train = tf1.placeholder_with_default(tf.constant(False), (), name="train_flag")
     options = {"extern_data": extern_data or EXTERN_DATA, "network": net_dict, "behavior_version": 21, **config}
     net = TFNetwork(config=Config(options), train_flag=train, eval_flag=True, search_flag=search)
     net.construct_from_dict(net_dict)

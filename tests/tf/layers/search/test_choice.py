@@ -331,6 +331,18 @@ def test_scheduled_sampling_in_training_alone(sampling, is_target):
     assert agreement == pytest.approx(keep + (1 - keep) / NUM_LABELS, abs=0.12)
 
 
+@pytest.mark.parametrize("sampling", [True, {"gold_mixin_prob": 0.5, "gold_mixin_axis": "B"}], ids=str)
+def test_no_scheduled_sampling_of_dev_data_in_the_graph_of_the_training(sampling):
+    target = labels([[0, 1, 2, 3, 0, 1]] * 20)
+    values = {"data": (numpy.zeros((20, 1, 3), "float32"), [1] * 20), "classes": target}
+    net = SearchNet(decoder(choice={"scheduled_sampling": sampling}), search=False, train=None)
+    with net.graph.as_default():
+        feed = net.feed(values)
+    found = {train: net.session.run(net.fetches, {**feed, net.net.train_flag: train}) for train in (True, False)}
+    assert (found[True]["output"][0] != target[0]).any()
+    numpy.testing.assert_array_equal(found[False]["output"][0], target[0])
+
+
 def test_scheduled_sampling_of_several_sources():
     values = {"classes": labels([[0, 1, 2, 3] * 2] * 40), "others": labels([[0, 1, 2, 0] * 2] * 40)}
     values["data"] = (numpy.zeros((40, 1, 3), "float32"), [1] * 40)
