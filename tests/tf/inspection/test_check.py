@@ -599,7 +599,7 @@ def test_ctc_needs_a_class_for_blank_and_no_further_dim():
         "decoded": {**decoder, "from": "heads"},
     }
     few, output, decoded = errors_of(**options(network=network, check_data=False))
-    assert "loss 'ctc': the output has 2 classes, the target has 2 labels.\n  One class more is needed" in few
+    assert "loss 'ctc': the output has 2 classes, of which 1 is blank, but the target has 2 labels.\n  Either " in few
     for name, error in (("output", output), ("decoded", decoded)):
         assert error.startswith(f"layer {name!r}")
         assert "the output has to be [B, T, F], but it is" in error

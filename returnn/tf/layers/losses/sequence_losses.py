@@ -14,13 +14,13 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.kernels.native import has_operations
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.ctc_lengths import check_targets_fit
-from returnn.tf.layers.options.blank_class import blank_class
+from returnn.tf.layers.options.blank_class import are_labels_and_blank, blank_class, other_classes_than_labels
 from returnn.tf.util.labels import bleu_of_labels, collapse_repeated, map_labels
 from returnn.tf.util.losses.ctc_search import best_path, best_prefixes
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, check_known
-from returnn.util.texts.counted import counted
+from returnn.util.system.warn_once import warn_once
 
 tf1 = tf.compat.v1
 _IGNORE_LONGER = "ignore_longer_outputs_than_inputs"
@@ -85,19 +85,19 @@ class SequenceLoss(Loss):
         out.raw_tensor = safe_log(self.output.raw_tensor)
         return out
 
-    def edit_distance_after_decoding(self, logits: Tensor, *, beam_width: int) -> Tensor:
+    def edit_distance_after_decoding(self, logits: Tensor, *, beam_width: int, blank: int) -> Tensor:
         """
-        :param logits: [B, T, F], the last label is blank
+        :param logits: [B, T, F]
         :param beam_width: 1 for the best path
+        :param blank: its class
         :return: [B]: edit distance between what CTC decodes and the target
         """
         time_dim, batch, target = self.time_dim_of(logits), _batch_dim_of(logits), self.require_target()
         raw = logits.copy_transpose([batch, time_dim, logits.feature_dim]).raw_tensor
         num_frames = time_dim.get_dyn_size_ext_for_device("cpu").copy_compatible_to_dims_raw([batch])
         if beam_width == 1:
-            labels, num_labels = best_path(raw, num_frames)
+            labels, num_labels = best_path(raw, num_frames, blank=blank)
         else:
-            blank = logits.feature_dim.get_dim_value() - 1
             found, lengths, _ = best_prefixes(raw, num_frames, beam_size=beam_width, blank=blank)
             labels, num_labels = found[:, 0], lengths[:, 0]
         found_dim = Dim(Tensor("num_labels", dims=[batch], dtype="int32", raw_tensor=num_labels), name="labels")
@@ -157,8 +157,10 @@ class CtcLoss(SequenceLoss):
     """
     CTC (Graves et al. 2006): negative log probability of the target, over all alignments with the output.
 
-    The output has one class more than the target, the last one, for blank. The error is the edit distance between the
-    decoded output and the target.
+    The output has one class more than the target, the last one, for blank. With `use_native` or `use_viterbi`, the
+    "blank_index" of `ctc_opts` can name a label instead, which then is in no target: the output has as many classes as
+    the target, and each label is the class of the same index. The error is the edit distance between the decoded
+    output and the target.
     """
 
     class_name = "ctc"
@@ -243,12 +245,18 @@ class CtcLoss(SequenceLoss):
         self._check_is_of_classes(output)
         num_classes = output.feature_dim.dimension
         num_labels = None if target.sparse_dim is None else target.sparse_dim.dimension
-        if None not in (num_classes, num_labels) and num_labels >= num_classes:
-            raise ConfigError(
-                f"{self.where()}: the output has {counted(num_classes, 'class')}, the target has "
-                f"{counted(num_labels, 'label')}.\n"
-                f"  One class more is needed for blank: n_out {num_labels + 1}."
-            )
+        if None in (num_classes, num_labels):
+            return
+        index = self._own_options().blank_index
+        blank = blank_class(index, num_classes, option="blank_index", where=self.where())
+        is_shifted = blank < num_labels < num_classes  # right only where a layer has made the labels so
+        if are_labels_and_blank(index, num_classes, num_labels) or not (is_shifted or num_labels >= num_classes):
+            return
+        option = "'blank_index' (in 'ctc_opts', with 'use_native')"
+        what = other_classes_than_labels(index, num_classes, num_labels, target="the target", option=option)
+        if not is_shifted:
+            raise ConfigError(f"{self.where()}: the output has {what}")
+        warn_once(f"{self.where()}: the output has {what}")
 
     def value_per_frame(self) -> Tensor:
         """:return: [B]"""
@@ -295,7 +303,8 @@ class CtcLoss(SequenceLoss):
 
     def error_per_frame(self) -> Tensor:
         """:return: [B]"""
-        return self.edit_distance_after_decoding(self._logits(), beam_width=self.beam_width)
+        logits = self._logits()
+        return self.edit_distance_after_decoding(logits, beam_width=self.beam_width, blank=self._blank(logits))
 
     def _logits(self) -> Tensor:
         return self.log_prob_of_output(in_log_space=self.output_in_log_space)
@@ -314,15 +323,20 @@ class CtcLoss(SequenceLoss):
     def _own_options(self) -> OwnCtcOptions:
         return OwnCtcOptions(**self.ctc_opts) if self.use_native or self.use_viterbi else OwnCtcOptions()
 
+    def _blank(self, logits: Tensor) -> int:
+        """:return: the class, of the loss and of the error"""
+        num_classes = logits.feature_dim.get_dim_value()
+        return blank_class(self._own_options().blank_index, num_classes, option="blank_index", where=self.where())
+
     def _negative_log_prob(self, logits: Tensor, options: OwnCtcOptions, *, normalized: bool) -> Tensor:
-        target, num_classes = self.require_target(), self.require_axis().get_dim_value()
+        target = self.require_target()
         return rf.ctc_loss(
             logits=logits,
             logits_normalized=normalized,
             targets=target,
             input_spatial_dim=self.time_dim_of(logits),
             targets_spatial_dim=self.time_dim_of(target),
-            blank_index=blank_class(options.blank_index, num_classes, option="blank_index", where=self.where()),
+            blank_index=self._blank(logits),
             max_approx=self.use_viterbi,
             label_loop=options.has_label_loop(),
         )
@@ -415,7 +429,8 @@ class EditDistanceLoss(SequenceLoss):
     def error_per_frame(self) -> Tensor:
         """:return: [B], or with the beam"""
         if self._ctc_decode:
-            return self.edit_distance_after_decoding(self._logits(), beam_width=1)
+            logits = self._logits()
+            return self.edit_distance_after_decoding(logits, beam_width=1, blank=logits.feature_dim.get_dim_value() - 1)
         output, target = self.output, self.require_target()
         if self._debug_print:
             output = _printed(output, target, self.where())

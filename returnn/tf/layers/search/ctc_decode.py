@@ -12,7 +12,7 @@ from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.frontend import get_selected_backend
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import LayerBase
-from returnn.tf.layers.options.blank_class import blank_class
+from returnn.tf.layers.options.blank_class import are_labels_and_blank, blank_class, other_classes_than_labels
 from returnn.tf.layers.options.input_type import input_type_warning
 from returnn.tf.layers.search.beam import Beam, score_dtype
 from returnn.tf.layers.search.choice_scores import log_scores
@@ -62,7 +62,8 @@ class CtcDecodeLayer(LayerBase):
             probabilities, with those of the language model. A `loss` is the mean over all of them; that of the best one
             belongs to a `decide` behind it
         :param input_type: what the source has: "prob", "log_prob" or "logits"
-        :param blank_index: the class of blank; negative: counted from the end
+        :param blank_index: the class of blank; negative: counted from the end. It is the class behind the labels, or a
+            label that is in no target. Each label is the class of the same index, also where blank is before it
         :param lexicon: file with lines `WORD LABEL LABEL ...`: only these words can be said, and the output has words.
             A label between words is part of their spelling; a space is written `<space>`: `tea t e a <space>`, and
             `tea t e a` for the last word. The names of these labels are those of the target of the source; the own
@@ -117,7 +118,7 @@ class CtcDecodeLayer(LayerBase):
         time_dim, classes = source.get_time_dim_tag(), source.feature_dim
         size = classes.dimension or 0
         blank = blank_class(self.blank_index, size, option="blank_index", where=self.where())
-        labels = self._label_dim(classes, blank)
+        labels = self._label_dim(classes)
         if self.beam_size == 1:
             out, _ = rf.ctc_greedy_decode(
                 scores,
@@ -163,24 +164,26 @@ class CtcDecodeLayer(LayerBase):
         if self.search_choices is not None:
             self.search_choices.set_beam_scores(tf.cast(scores, score_dtype()))
 
-    def _label_dim(self, classes: Dim, blank: int) -> Dim:
+    def _label_dim(self, classes: Dim) -> Dim:
         """:return: that of the target, if there is one; otherwise the classes, without a blank behind them"""
         size = classes.dimension or 0
-        num_labels = size - 1 if blank == size - 1 else size
         target = self.get_target_value()
-        if self.lexicon and (target is None or target.sparse_dim.dimension != num_labels):
+        if self.lexicon and (target is None or not self._has_labels_of(target, size)):
             of_source = self._target_of_source()
             target = target if of_source is None else of_source  # the own one has words
         if target is None or target.sparse_dim is None:
-            return self.new_dim("label", num_labels, kind=Dim.Types.Feature)
-        if target.sparse_dim.dimension != num_labels:
-            expected = (target.sparse_dim.dimension or 0) + size - num_labels
-            raise ConfigError(
-                f"{self.where()}: the source has {counted(size, 'class')}, of which {blank} is blank, but the target"
-                f" {self.target!r} has {counted(target.sparse_dim.dimension, 'label')}.\n"
-                f"  Expected 'n_out' of {self.sources[0].name!r}: {expected}, with blank."
+            is_last = self.blank_index in (-1, size - 1)
+            return self.new_dim("label", size - 1 if is_last else size, kind=Dim.Types.Feature)
+        if not self._has_labels_of(target, size):
+            num_labels = target.sparse_dim.dimension or 0
+            what = other_classes_than_labels(
+                self.blank_index, size, num_labels, target=f"the target {self.target!r}", option="'blank_index'"
             )
+            raise ConfigError(f"{self.where()}: the source {self.sources[0].name!r} has {what}")
         return target.sparse_dim
+
+    def _has_labels_of(self, target: Tensor, num_classes: int) -> bool:
+        return are_labels_and_blank(self.blank_index, num_classes, target.sparse_dim.dimension or 0)
 
     def _target_of_source(self) -> Tensor | None:
         """:return: what the source is trained to say"""

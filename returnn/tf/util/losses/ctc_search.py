@@ -13,13 +13,14 @@ from returnn.util.numbers.ctc_search import CtcSearch
 _NEVER = -1e29  # what the kernel says of no path is below
 
 
-def best_path(logits: tf.Tensor, num_frames: tf.Tensor) -> tuple[tf.Tensor, tf.Tensor]:
+def best_path(logits: tf.Tensor, num_frames: tf.Tensor, *, blank: int) -> tuple[tf.Tensor, tf.Tensor]:
     """
-    :param logits: (B, T, C), the last class is blank
+    :param logits: (B, T, C)
     :param num_frames: (B,)
+    :param blank: its class
     :return: (B, S), int32: labels, 0 behind the ends; (B,), how many
     """
-    (decoded,), _ = tf.nn.ctc_greedy_decoder(tf.transpose(logits, [1, 0, 2]), num_frames)
+    (decoded,), _ = tf.nn.ctc_greedy_decoder(tf.transpose(logits, [1, 0, 2]), num_frames, blank_index=blank)
     return _dense(decoded, num_frames)
 
 

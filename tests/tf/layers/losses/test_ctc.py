@@ -10,6 +10,7 @@ from returnn.tf.frontend_low_level.kernels import native
 from returnn.tf.network import TFNetwork
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
+from returnn.util.system.warn_once import forget_shown
 from tests.tf.layers.layer_net import EXTERN_DATA, LENGTHS, batch_of, construct
 
 tf1 = tf.compat.v1
@@ -56,30 +57,69 @@ def test_without_a_word_the_kernel_gives_what_the_operation_of_tensorflow_gives(
     numpy.testing.assert_allclose(gradient, expected_gradient, atol=1e-5)
 
 
+def decoded(loss_opts, *, scale=3.0, target="ids", roll=0):
+    """:return: loss and error of CTC, with the classes moved by `roll`; types of the operations"""
+    with tf.Graph().as_default() as graph, rf.backend_ctx("tf"), tf1.Session(graph=graph) as session:
+        loss = {"loss": "ctc", "loss_opts": {"output_in_log_space": True, **loss_opts}}
+        scores = {"class": "eval", "from": "data", "eval": f"source(0) * {scale}", "target": target, **loss}
+        labels = {"class": "eval", "from": "data:ids", "eval": f"source(0) + {roll}", "out_type": {"dim": 6}}
+        net = construct({"output": {**scores, "is_output_layer": True}, "moved": labels}, train_flag=True)
+        losses, _, _ = net.get_losses_initialized()
+        batch = batch_of(padding={"float32": 0.0, "int32": 0})
+        batch["data"] = numpy.roll(batch["data"], roll, axis=-1)
+        feed = {net.extern_data.data[key].raw_tensor: batch[key] for key in ("data", "ids")}
+        feed[net.extern_data.data["data"].batch.dim] = len(LENGTHS)
+        for key in ("data", "ids"):
+            feed[net.extern_data.data[key].get_time_dim_tag().dyn_size] = LENGTHS
+        values = losses["output"].get_loss_value(), losses["output"].get_error_value()
+        types = {op.type for op in graph.get_operations()}
+        return session.run(values, feed), types
+
+
 @pytest.mark.parametrize("beam_width", [1, 2, 100])
 def test_error_is_the_distance_of_what_is_decoded(monkeypatch, beam_width):
-    def decoded():
-        with tf.Graph().as_default() as graph, rf.backend_ctx("tf"), tf1.Session(graph=graph) as session:
-            loss = {"loss": "ctc", "loss_opts": {"beam_width": beam_width, "output_in_log_space": True}}
-            scores = {"class": "eval", "from": "data", "eval": "source(0) * 3", "target": "ids", **loss}
-            net = construct({"output": {**scores, "is_output_layer": True}}, train_flag=True)
-            losses, _, _ = net.get_losses_initialized()
-            batch = batch_of(padding={"float32": 0.0, "int32": 0})
-            feed = {net.extern_data.data[key].raw_tensor: batch[key] for key in ("data", "ids")}
-            feed[net.extern_data.data["data"].batch.dim] = len(LENGTHS)
-            for key in ("data", "ids"):
-                feed[net.extern_data.data[key].get_time_dim_tag().dyn_size] = LENGTHS
-            error = losses["output"].get_error_value()
-            types = {op.type for op in graph.get_operations()}
-            return session.run(error, feed), types
-
-    found, types = decoded()
+    (_, found), types = decoded({"beam_width": beam_width})
     assert ("CTCBeamSearchDecoder" in types) is False
     without_kernels(monkeypatch)
-    expected, types = decoded()
+    (_, expected), types = decoded({"beam_width": beam_width})
     assert ("CTCBeamSearchDecoder" in types) is (beam_width > 1)
     assert found == pytest.approx(expected)
     assert found > 0
+
+
+@pytest.mark.parametrize("own", ["use_native", "use_viterbi"])
+@pytest.mark.parametrize("beam_width", [1, 4])
+def test_error_takes_the_blank_of_the_loss(own, beam_width):
+    options = {own: True, "beam_width": beam_width}
+    (loss, error), _ = decoded(options)
+    (moved_loss, moved_error), _ = decoded(
+        {**options, "ctc_opts": {"blank_index": 0}}, target="layer:moved", roll=1
+    )  # blank, the last class of 6, is the first one now
+    assert moved_loss == pytest.approx(loss)
+    assert moved_error == pytest.approx(error)
+
+
+def test_class_that_is_neither_label_nor_blank(caplog):
+    forget_shown()
+    decoded({"use_native": True, "beam_width": 1})
+    assert not caplog.text
+    decoded({"use_native": True, "beam_width": 1, "ctc_opts": {"blank_index": 0}})
+    assert "the output has 6 classes, of which 0 is blank, but the target has 5 labels.\n  A label is the class" in (
+        caplog.text
+    )
+
+
+@pytest.mark.parametrize("index", [None, -1])
+def test_one_class_more_is_needed_unless_a_label_is_named_as_blank(index):
+    options = {"use_native": True, "ctc_opts": {} if index is None else {"blank_index": index}}
+    with pytest.raises(ConfigError) as info:
+        decoded(options, target="layer:moved")
+    option = "'blank_index' (in 'ctc_opts', with 'use_native')"
+    assert str(info.value).endswith(
+        "the output has 6 classes, of which 5 is blank, but the target has 6 labels.\n"
+        f"  Either blank is the class behind the labels, the default of {option}: 'n_out' 7."
+        f" Or {option} names a label that is in no target: 'n_out' 6."
+    )
 
 
 def test_merging_of_repeated_labels_has_two_names():

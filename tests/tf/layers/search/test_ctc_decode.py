@@ -74,6 +74,23 @@ def test_best_path():
     assert dim.dimension == 4
 
 
+@pytest.mark.parametrize("blank", [0, 1, 2, -3])
+def test_blank_can_be_a_label(blank):
+    found, dim = decode(frames(classes=3), blank_index=blank)
+    assert found == best_paths(frames(classes=3), blank % 3)
+    assert dim.vocab.labels == LABELS
+
+
+def test_the_last_class_from_the_end_is_the_one_behind_the_labels():
+    with pytest.raises(ConfigError) as info:
+        decode(frames(classes=3))
+    assert str(info.value).endswith(
+        "has 3 classes, of which 2 is blank, but the target 'classes' has 3 labels.\n  Either blank is the class behind"
+        " the labels, the default of 'blank_index': 'n_out' 4. Or 'blank_index' names a label that is in no target:"
+        " 'n_out' 3."
+    )
+
+
 @pytest.mark.parametrize(("target", "blank"), [("classes", -1), (None, 0), (None, 1)])
 def test_searches_of_tensorflow_and_of_python_agree(target, blank):
     options = {"target": target, "blank_index": blank, "beam_size": 20}
@@ -152,7 +169,9 @@ def test_scale_of_no_language_model(caplog):
         ({"blank_index": 4}, "option 'blank_index': 4 of 4 classes."),
         (
             {"blank_index": 0},
-            "has 4 classes, of which 0 is blank, but the target 'classes' has 3 labels.\n  Expected 'n_out' of",
+            "the source 'data' has 4 classes, of which 0 is blank, but the target 'classes' has 3 labels.\n"
+            "  A label is the class of the same index, not shifted for blank: 'n_out' 3, if label 0 is in no target."
+            " Otherwise, blank is the class behind the labels, the default of 'blank_index': 'n_out' 4.",
         ),
         ({"lexicon": "x", "beam_size": 2, "loss": "edit_distance"}, "so that no 'loss' can compare them."),
         ({"lexicon": "x", "beam_size": 2}, "option 'lexicon': there is no file 'x'."),
