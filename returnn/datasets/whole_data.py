@@ -3,11 +3,12 @@ Descriptions of data sets whose epochs have all of the data.
 
 A training takes a part of it in each epoch, by the options `partition_epoch`, `epoch_wise_filter` and `multi_epoch`.
 What is no training, such as decoding or the mean over the data, is about all of it. Whether its audio is changed by
-chance, as that of a training, can be asked.
+chance, or sequences are, as those of a training, can be asked.
 """
 
 from __future__ import annotations
 
+import inspect
 import math
 from collections.abc import Mapping
 from typing import Any
@@ -18,6 +19,10 @@ from returnn.datasets.core.dataset_files import FilesOfDataset, given_options, p
 _WHOLE = {"partition_epoch": 1, "partitionEpoch": 1, "epoch_wise_filter": None, "multi_epoch": 1}
 _PARTS = ("partition_epoch", "partitionEpoch")
 _AUGMENTATIONS = ("random_permute", "random_permute_audio")
+_RANDOM_STATES = {  # functions of the config, and the argument by which they get a random state
+    **dict.fromkeys(("pre_process", "post_process", "features"), "random_state"),
+    **dict.fromkeys(("map_seq", "map_seq_stream"), "rng"),
+}
 _INNER = "dataset"  # option of wrappers, which may be a function as well
 
 
@@ -50,10 +55,25 @@ def is_filtered_by_epoch(data: Any) -> bool:
 
 
 def augmentation_of(data: Any) -> str | None:
-    """:return: the option by which audio of a data set, or of its description, is changed by chance, if it is"""
+    """:return: what changes the data of a data set, or of its description, by chance, in words; None: nothing"""
     options = _options_of(data)
-    own = (key for key in _AUGMENTATIONS if options.get(key) not in (None, False))
-    return next((name for name in (*own, *map(augmentation_of, _inside(data))) if name is not None), None)
+    own = (f"{key!r} changes the audio by chance" for key in _AUGMENTATIONS if options.get(key) not in (None, False))
+    functions = (
+        f"the function {key!r} gets a random state, and may change the data by it"
+        for key, state in _RANDOM_STATES.items()
+        if _takes(options.get(key), state)
+    )
+    return next((text for text in (*own, *functions, *map(augmentation_of, _inside(data))) if text is not None), None)
+
+
+def _takes(function: Any, name: str) -> bool:
+    """:return: whether it is a function with an argument of this name, which is given to who wants it"""
+    if not callable(function) or isinstance(function, type):
+        return False
+    try:
+        return name in inspect.signature(function).parameters
+    except (ValueError, TypeError):  # of C
+        return False
 
 
 def _in_option(value: Any) -> Any:

@@ -111,11 +111,11 @@ def make_dataset(
     what = f"to make the data set {options['name']!r}" if "name" in options else "to make a data set"
     with said_if_long(what, limit_s=config.options.data_wait_limit_s):
         dataset = _make_dataset(config, description, whole, cache_byte_size, options)
-    if whole and (option := augmentation_of(dataset)) is not None:
+    if whole and (change := augmentation_of(dataset)) is not None:
         log.print_warning(
-            f"data {dataset.name!r}: {option!r} changes the audio by chance, also here, where nothing is trained. "
-            "What is computed, as alignments, averages and scores, is about other audio, some of it of another length. "
-            f"For the recordings as they are, take the data without {option!r}."
+            f"data {dataset.name!r}: {change}, also here, where nothing is trained. "
+            "What is computed, as alignments, averages and scores, is then about other data, some of it of another "
+            "length. For the data as they are, take them without that."
         )
     return dataset
 

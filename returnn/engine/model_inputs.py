@@ -11,11 +11,14 @@ from typing import Any
 import numpy
 
 from returnn.config import Config
+from returnn.datasets.audio_options import audio_options
 from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.registry import eval_config_expression
 from returnn.datasets.static import StaticDataset
 from returnn.datasets.util.audio_file import decode_audio
 from returnn.datasets.util.feature_extraction import ExtractAudioFeatures
 from returnn.datasets.util.vocabulary import Vocabulary
+from returnn.datasets.whole_data import augmentation_of
 from returnn.engine.data import dataset_option
 from returnn.forward_iface import ForwardCallbackIface
 from returnn.log import log
@@ -27,6 +30,7 @@ from returnn.util.system.warn_once import num_shown
 Input = str | os.PathLike[str] | bytes | numpy.ndarray | Sequence[Any]
 Inputs = Sequence[Input] | Mapping[str, Sequence[Input]]  # with a mapping, by data key
 _AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
+_IN_CONFIG = "config:"
 _DATA_WITH_AUDIO = ("search_data", "dev", "eval", "train")
 
 
@@ -50,7 +54,7 @@ class ModelInputs:
         self.default_key = default_key
         self._templates = templates
         self._sample_rates: set[int] = set()  # of all audio so far
-        self._vocabs = {id(template): _own_vocab(config, key) for key, template in templates.items()}
+        self._vocabs = {key: _own_vocab(config, key) for key in templates}
 
     def dataset(self, inputs: Inputs, *, may_be_empty: bool = False) -> Dataset:
         """
@@ -66,10 +70,8 @@ class ModelInputs:
             if not isinstance(items, (Sequence, numpy.ndarray)) or isinstance(items, (str, bytes)):
                 raise UserError("decode and forward: expected a list of inputs, such as ['a.wav'].")
             template = self._templates[key]
-            arrays[key] = [
-                self._array_of_list(i, item, template, may_be_empty=may_be_empty) for i, item in enumerate(items)
-            ]
-            dims[key] = (template.dim or 0, 1 if template.sparse else 2)
+            arrays[key] = [self._array_of_list(i, item, key, may_be_empty=may_be_empty) for i, item in enumerate(items)]
+            dims[key] = (template.dim or 0, len(_sizes_of_seq(template)))
         numbers = {key: len(items) for key, items in arrays.items()}
         if len(set(numbers.values())) != 1:
             raise UserError(f"decode and forward: as many inputs of each data key are needed, got {numbers}.")
@@ -87,7 +89,7 @@ class ModelInputs:
         :raises UserError: if it does not fit to the model
         """
         check_known("data key", key, self._templates, where="the inputs")
-        return self._array(item, self._templates[key], max_audio_s=max_audio_s)
+        return self._array(item, key, max_audio_s=max_audio_s)
 
     def describe(self, *, for_search: bool) -> dict[str, dict[str, Any]]:
         """
@@ -98,18 +100,18 @@ class ModelInputs:
             key: {
                 "data": str(template),
                 "text": template.vocab is not None,
-                "audio": not template.sparse and self._audio_options() is not None,
+                "audio": not template.sparse and self._audio_options(key) is not None,
             }
             for key, template in self._templates.items()
             if template.available_for_inference or not for_search
         }
 
-    def _array_of_list(self, index: int, item: Input, template: Tensor, *, may_be_empty: bool) -> numpy.ndarray:
+    def _array_of_list(self, index: int, item: Input, key: str, *, may_be_empty: bool) -> numpy.ndarray:
         file = f" ({os.fspath(item)[:60]!r})" if isinstance(item, (str, os.PathLike)) else ""
         name = f"input {index}{file}"  # of many inputs, which one it is
         try:
-            array = self._array(self._content_of_file(item), template, name=name)
-            _check_values(array, template, may_be_empty=may_be_empty)
+            array = self._array(self._content_of_file(item), key, name=name)
+            _check_values(array, self._templates[key], may_be_empty=may_be_empty)
             return array
         except UserError as exc:
             raise UserError(f"{name}: {str(exc).removeprefix(f'{name}: ')}") from exc
@@ -124,20 +126,21 @@ class ModelInputs:
         with open(name, "rb") as file:
             return file.read()
 
-    def _array(
-        self, item: Input, template: Tensor, *, max_audio_s: float = math.inf, name: str = "the input"
-    ) -> numpy.ndarray:
+    def _array(self, item: Input, key: str, *, max_audio_s: float = math.inf, name: str = "the input") -> numpy.ndarray:
+        template = self._templates[key]
         if isinstance(item, str):
-            item = self._of_text(item, template)
+            item = self._of_text(item, key)
         elif isinstance(item, bytes):
-            item = self._of_audio(item, template, max_s=max_audio_s, name=name)
+            item = self._of_audio(item, key, max_s=max_audio_s, name=name)
         array = _as_array(item, template)
-        if array.ndim != len(template.dims) - 1 or (array.ndim > 1 and array.shape[-1] != template.dim):
+        sizes = _sizes_of_seq(template)
+        if array.ndim != len(sizes) or any(size not in (None, n) for n, size in zip(array.shape, sizes, strict=True)):
             raise UserError(f"the input has the shape {list(array.shape)}, but the model expects {template}.")
         return array
 
-    def _of_text(self, text: str, template: Tensor) -> Any:
-        vocab = self._vocabs.get(id(template)) or template.vocab
+    def _of_text(self, text: str, key: str) -> Any:
+        template = self._templates[key]
+        vocab = self._vocabs[key] or template.vocab
         if vocab is None:
             raise UserError(
                 f"{text[:60]!r} is no audio file ({', '.join(_AUDIO_SUFFIXES)}), and the input {template} has no"
@@ -145,16 +148,23 @@ class ModelInputs:
             )
         return vocab.get_seq(text)
 
-    def _of_audio(self, content: bytes, template: Tensor, *, max_s: float, name: str) -> numpy.ndarray:
+    def _of_audio(self, content: bytes, key: str, *, max_s: float, name: str) -> numpy.ndarray:
+        template = self._templates[key]
         if template.sparse:
             raise UserError(f"the input cannot be audio, as the model expects {template}.")
-        options = self._audio_options()
+        options = self._audio_options(key)
         if options is None:
             raise UserError(
                 f"no data set of the config ({', '.join(_DATA_WITH_AUDIO)}) says by 'audio' which features audio has.\n"
                 "  Give arrays of features in place of files."
             )
-        features = ExtractAudioFeatures(**{key: value for key, value in options.items() if key != "random_permute"})
+        options = {option: value for option, value in options.items() if option != "random_permute"}
+        if (change := augmentation_of(options)) is not None:  # only the data for training say what features audio has
+            _warn(
+                f"audio features of {key!r}: {change}, also here, where nothing is trained.\n"
+                "  Set 'dev' or 'search_data' to data without that."
+            )
+        features = ExtractAudioFeatures(**options)
         audio, sample_rate = decode_audio(content, name=name, max_s=max_s, warn=_warn)
         if features.sample_rate is None:
             self._watch_sample_rate(sample_rate, name)
@@ -172,15 +182,23 @@ class ModelInputs:
             )
         self._sample_rates.add(sample_rate)
 
-    def _audio_options(self) -> Mapping[str, Any] | None:
-        """:return: of the features, as the data sets of the config have them"""
+    def _audio_options(self, key: str) -> Mapping[str, Any] | None:
+        """:return: of the features of the key, as the data sets of the config have them"""
         for name in _DATA_WITH_AUDIO:
             description = dataset_option(self.config, name)
-            description = description() if callable(description) else description
-            audio = _find(description, "audio")
-            if isinstance(audio, Mapping):
+            if isinstance(description, str) and description.startswith(_IN_CONFIG):
+                description = eval_config_expression(description.removeprefix(_IN_CONFIG), self.config)
+            audio = audio_options(description, key)
+            if audio is not None:
                 return audio
         return None
+
+
+def _sizes_of_seq(template: Tensor) -> list[int | None]:
+    """:return: of the axes that one sequence has in a data set, time first; None where it has its own"""
+    time = template.get_time_dim_tag() if template.have_time_axis() else None
+    dims = [dim for axis, dim in enumerate(template.dims) if axis != template.batch_dim_axis]
+    return [dim.dimension for dim in sorted(dims, key=lambda dim: dim is not time)]
 
 
 def _warn(text: str) -> None:
@@ -245,15 +263,3 @@ def tags(results: Collection[str]) -> list[str]:
     :return: of the sequences of `ModelInputs.dataset`, in the order in which they were given
     """
     return [f"seq-{i}" for i in range(len(results))]
-
-
-def _find(description: Any, key: str) -> Any:
-    """:return: the option of a data set, or of one inside of it; None if there is none"""
-    if isinstance(description, Mapping):
-        if isinstance(description.get(key), Mapping):
-            return description[key]
-        for value in description.values():
-            found = _find(value, key)
-            if found is not None:
-                return found
-    return None

@@ -132,6 +132,47 @@ def test_what_is_no_training_is_about_the_audio_as_it_is(tmp_path, capsys):
             assert (text in capsys.readouterr().out) == (data is not plain)
 
 
+def faster(audio, random_state):
+    return audio[:: random_state.randint(1, 3)]
+
+
+def louder(audio):
+    return audio * 2
+
+
+def with_noise(seq, *, rng, **_others):
+    return seq
+
+
+def unchanged(seq, **_others):
+    return seq
+
+
+@pytest.mark.parametrize(
+    ("option", "function", "is_told"),
+    [
+        ("pre_process", faster, True),
+        ("post_process", faster, True),
+        ("pre_process", louder, False),
+        ("pre_process", len, False),
+        ("map_seq", with_noise, True),
+        ("map_seq", unchanged, False),
+    ],
+)
+def test_functions_with_a_random_state_are_told_where_nothing_is_trained(tmp_path, capsys, option, function, is_told):
+    data = corpus_cases.ogg_zip(tmp_path)
+    if option == "map_seq":
+        data = {"class": "PostprocessingDataset", "dataset": data, "map_seq": function}
+    else:
+        data = {**data, "audio": {**(data.get("audio") or {}), option: function}}
+    forget_shown()
+    load_dataset(Config({"train": data}), "train")
+    assert "gets a random state" not in capsys.readouterr().out
+    load_task_dataset(Config({"train": data, "forward_data": "train"}), "forward_data")
+    text = f"the function {option!r} gets a random state, and may change the data by it, also here, where nothing is"
+    assert (text in capsys.readouterr().out) is is_told
+
+
 @pytest.mark.parametrize("name", ["train", "dev"])
 def test_options_of_the_data_set_win(name):
     config = Config({name: {**DATA, "seq_ordering": "default", "chunking": 6}, "batching": "reverse", "chunking": 4})

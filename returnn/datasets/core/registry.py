@@ -245,7 +245,7 @@ def init_dataset_via_str(
     kind, colon, rest = config_str.partition(":")
     change: Callable[[Any], Any] = whole_data if whole else lambda description: description
     if colon and kind == "config":
-        dataset = init_dataset(change(_eval_config_expression(rest, config)), default_kwargs=kwargs)
+        dataset = init_dataset(change(eval_config_expression(rest, config)), default_kwargs=kwargs)
         if dataset is None:
             raise ConfigError(f"data set {config_str!r}: the expression gives no data set.")
         return dataset
@@ -266,7 +266,13 @@ def init_dataset_via_str(
     return dataset
 
 
-def _eval_config_expression(expression: str, config: Config | None) -> Any:
+def eval_config_expression(expression: str, config: Config | None) -> Any:
+    """
+    :param expression: what "config:EXPRESSION" has
+    :param config: where its names are; None: the global one
+    :return: description of a data set
+    :raises ConfigError: if there are no such names, or it is no expression
+    """
     # Data sets in data sets, and scripts, have no config at hand: they mean the one that is set for the process.
     config = config or get_global_config(raise_exception=False)
     names = {} if config is None else config.typed_dict

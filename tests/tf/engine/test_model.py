@@ -136,6 +136,27 @@ def test_model_with_a_decoder(folder):
     model.close()
 
 
+def test_audio_with_channels_of_a_data_set_inside_of_another_one(folder):
+    config = CONFIG.replace('"sample_rate": 8000}', '"sample_rate": 8000, "num_channels": 2}')
+    config = config.replace('"data": {"dim": 9}', '"data": {"shape": (None, 2, 9)}').replace("dev =", "inner =")
+    config = config.replace('"from": "data"}', '"from": "flat"}').replace("model/net", "stereo/net")
+    config += """
+network["flat"] = {"class": "merge_dims", "axes": "static", "from": "data"}
+dev = {"class": "MetaDataset", "datasets": {"audio": inner}, "data_map": {"data": ("audio", "data")}}
+"""
+    Path("stereo.config").write_text(config)
+    assert rnn.main(["rnn.py", "stereo.config", "++task", "initialize_model", "-v", "1"]) == 0
+    for name, num_frames in [("c.wav", 4000), ("d.wav", 3000)]:
+        with wave.open(name, "wb") as file:
+            file.setparams((2, 2, 8000, 0, "NONE", ""))
+            samples = numpy.random.RandomState(3).randint(-9000, 9000, (num_frames, 2))
+            file.writeframes(samples.astype("int16").tobytes())
+    model = returnn.load("stereo.config", epoch=0)
+    outputs = model.forward(["c.wav", "d.wav", numpy.zeros((5, 2, 9), "float32")])
+    assert len(model.decode(["c.wav", "d.wav"])) == 2
+    assert len(outputs[0]) > len(outputs[1]) > len(outputs[2]) == 5
+
+
 def test_no_inputs_have_no_outputs(folder):
     model = returnn.load("demo.config")
     assert model.decode([]) == model.decode({"data": []}) == model.forward([]) == []
