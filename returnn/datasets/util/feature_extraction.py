@@ -93,10 +93,12 @@ class ExtractAudioFeatures:
             (1.0), in semitones
         :param random_state: for `random_permute` and `pre_process`
         :param raw_ogg_opts: for the features "raw_ogg", which are not possible
-        :param pre_process: function of audio (samples,), and those of `sample_rate`, `random_state` and `seq_name`
-            that it has as arguments
-        :param post_process: function of features (frames, dim), and those of `random_state` and `seq_name`
-            that it has as arguments; returns features. With `random_state`, it can be an augmentation
+        :param pre_process: function of audio (samples,), or (samples, channels) where there are several or
+            `num_channels` is set, and those of `sample_rate`, `random_state` and `seq_name` that it has as arguments.
+            It comes behind the change of the sample rate, and before all else: it can choose a channel
+        :param post_process: function of features (frames, dim), or (frames, channels, dim), and those of
+            `random_state` and `seq_name` that it has as arguments; returns features. With `random_state`, it can be an
+            augmentation
         :param sample_rate: in Hz; audio with another one is resampled. By default it is not, and has other features
         :param num_channels: features are then (frames, channels, dim)
         :param peak_normalization: scale the audio so that its largest sample is 1
@@ -163,7 +165,7 @@ class ExtractAudioFeatures:
         :return: (frames, dim), or (frames, channels, dim) with `num_channels`. float32
         :raises UserError: if the audio has other channels than expected
         """
-        audio, sample_rate = self._prepare(self._check_channels(audio, seq_name), sample_rate, seq_name)
+        audio, sample_rate = self._prepare(audio, sample_rate, seq_name)
         if self.num_channels is None:
             features = self._features_of_channel(audio, sample_rate)
         else:
@@ -184,10 +186,12 @@ class ExtractAudioFeatures:
             audio = signal.resample(audio, from_rate=sample_rate, to_rate=self.sample_rate)
             sample_rate = self.sample_rate
         self._watch_sample_rate(sample_rate, seq_name)
-        if self.pre_process:
+        audio = self._without_axis_of_one_channel(audio)
+        if self.pre_process:  # before the check, as it can choose or mix the channels
             audio = _call(
                 self.pre_process, audio, sample_rate=sample_rate, random_state=self.random_state, seq_name=seq_name
             )
+        audio = self._check_channels(self._without_axis_of_one_channel(audio), seq_name)
         if self.preemphasis:
             audio = numpy.concatenate([audio[:1], audio[1:] - self.preemphasis * audio[:-1]])
         if self.peak_normalization:
@@ -242,17 +246,23 @@ class ExtractAudioFeatures:
         blocks = padded.reshape(-1, n, *features.shape[1:])
         return numpy.concatenate([blocks[:, i] for i in range(n)], axis=-1)
 
+    def _without_axis_of_one_channel(self, audio: Floats) -> Floats:
+        return audio[:, 0] if self.num_channels is None and audio.ndim == 2 and audio.shape[1] == 1 else audio
+
     def _check_channels(self, audio: Floats, seq_name: str | None) -> Floats:
         given = 1 if audio.ndim == 1 else audio.shape[1]
         if given != (self.num_channels or 1):
-            mix = "Mix the channels before, as by 'ffmpeg -i IN.wav -ac 1 OUT.wav'. "
+            mix = (
+                "Mix the channels before, as by 'ffmpeg -i IN.wav -ac 1 OUT.wav', or take one by 'pre_process', which"
+                " gets (samples, channels). "
+            )
             raise UserError(
-                f"{_WHERE}: {_seq_text(seq_name)}: the audio has {counted(given, 'channel')}, expected "
-                f"{self.num_channels or 1}.\n"
+                f"{_WHERE}: {_seq_text(seq_name)}: the audio has {counted(given, 'channel')}"
+                f"{' after pre_process' if self.pre_process else ''}, expected {self.num_channels or 1}.\n"
                 f"  {mix if self.num_channels is None else ''}'num_channels' of the option 'audio' says how many there"
                 " are, for features of each channel."
             )
-        return audio[:, 0] if self.num_channels is None and audio.ndim == 2 else audio
+        return audio
 
     def _default_num_feature_filters(self) -> int:
         return 1 if self.features in _FEATURES_OF_DIM_1 else _DEFAULT_NUM_FILTERS

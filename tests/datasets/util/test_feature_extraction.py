@@ -67,6 +67,36 @@ def test_channels_are_independent(name):
         numpy.testing.assert_allclose(both[:, i], one, rtol=1e-5, atol=1e-5)
 
 
+def test_pre_process_can_choose_a_channel():
+    stereo = numpy.stack([sawtooth(), sawtooth(hz=90)], axis=1)
+    shapes = []
+
+    def second(audio):
+        shapes.append(audio.shape)
+        return audio[:, 1]
+
+    found = ExtractAudioFeatures(pre_process=second).get_audio_features(stereo, RATE)
+    expected = ExtractAudioFeatures().get_audio_features(stereo[:, 1], RATE)
+    numpy.testing.assert_allclose(found, expected, rtol=1e-6)
+    assert shapes == [stereo.shape]
+
+
+@pytest.mark.parametrize("num_channels", [None, 1, 2])
+def test_pre_process_gets_the_channels_that_there_are(num_channels):
+    shapes = []
+
+    def same(audio):
+        shapes.append(audio.shape)
+        return audio
+
+    extractor = ExtractAudioFeatures(pre_process=same, num_channels=num_channels)
+    audio = numpy.repeat(sawtooth()[:, None], num_channels or 1, axis=1)
+    extractor.get_audio_features(audio, RATE)
+    assert shapes == [audio.shape if num_channels else audio.shape[:1]]
+    with pytest.raises(UserError, match=f"the audio has 3 channels after pre_process, expected {num_channels or 1}"):
+        extractor.get_audio_features(numpy.repeat(audio[:, :1], 3, axis=1), RATE)
+
+
 @pytest.mark.parametrize("name", NAMES)
 def test_peak_normalization_makes_the_volume_irrelevant(name):
     extractor = ExtractAudioFeatures(features=name, **OPTS.get(name, {}))
