@@ -7,7 +7,7 @@ Where it has native kernels, TensorFlow has to load their library first. With `R
 from __future__ import annotations
 
 import os
-from collections.abc import Collection, Sequence
+from collections.abc import Collection, Mapping, Sequence
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
@@ -16,10 +16,12 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.config import Config
+from returnn.datasets.util.data_description import described_data
 from returnn.engine.graph_formats import GRAPH_FORMATS
 from returnn.engine.net_dicts import NetDicts
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.engine.pretrain import pretrain_from_config
+from returnn.log import log
 from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.session.built_network import create_network
 from returnn.tf.engine.session.graph_ops import ops_before
@@ -120,8 +122,9 @@ def build_graph(
     step_of: StepOf | None = None,
 ) -> ExportedGraph:
     """
-    Without losses, targets are only among the inputs if the wanted output cannot be computed without them, such as that
-    of a decoder outside of a search.
+    Without losses, the inputs are all data that the wanted outputs are computed from, whatever `extern_data` says by
+    `available_for_inference`; with targets only where nothing can be computed without, as in a decoder outside of a
+    search.
 
     :param config: with the network
     :param mode: what it is for
@@ -135,19 +138,38 @@ def build_graph(
     if config.opt_typed_value("search_depends_on_batch") is None:
         config.set("search_depends_on_batch", False)  # as for the task `search`
     options = {"epoch": epoch, "device": device, "summaries_name": summaries_name, "step_of": step_of}
-    try:
-        return _build_graph(config, mode, with_targets=mode.has_losses, **options)
-    except TargetNotAvailable:
-        if mode.search_flag or mode.has_losses:
-            raise
-    return _build_graph(config, mode, with_targets=True, **options)
+    also: frozenset[str] = frozenset()
+    while True:
+        try:
+            exported = _build_graph(config, mode, also=also, **options)
+        except TargetNotAvailable as exc:
+            missing = (exc.keys or frozenset(described_data(config))) - also
+            if mode.has_losses or not missing:
+                raise
+            also |= missing
+        else:
+            if mode.search_flag:
+                _warn_of_targets(exported, config, also)
+            return exported
+
+
+def _warn_of_targets(exported: ExportedGraph, config: Config, also: Collection[str]) -> None:
+    """Says which inputs of a search are what it should find."""
+    described = {key: desc for key, desc in described_data(config).items() if isinstance(desc, Mapping)}
+    unknown = {key for key, desc in described.items() if desc.get("available_for_inference") is False}
+    for key in sorted({exported.network.extern_data.default_target, *unknown}.intersection(also)):
+        log.print_warning(
+            f"the search needs {key!r}, which is a target: it is an input of the graph, though it is not known where"
+            " the model is used.\n  Most often it only tells the search how long its result is. In place of that, give the"
+            " loop 'max_seq_len' and a layer 'end'."
+        )
 
 
 def _build_graph(
     config: Config,
     mode: GraphMode,
     *,
-    with_targets: bool,
+    also: Collection[str],
     epoch: int,
     device: str,
     summaries_name: str | None,
@@ -168,7 +190,7 @@ def _build_graph(
             eval_flag=mode.eval_flag,
             search_flag=mode.search_flag,
             net_dict=net_dict,
-            extern_data=_extern_data(config, with_targets=with_targets),
+            extern_data=_extern_data(config, with_targets=mode.has_losses, also=also),
             initial_learning_rate=config.options.learning_rate,
         )
         exported = ExportedGraph(graph, network)
@@ -228,10 +250,10 @@ def write_graph(exported: ExportedGraph, filename: str) -> None:
         write_atomic(f"{filename}.kernels.so", Path(exported.library).read_bytes())
 
 
-def _extern_data(config: Config, *, with_targets: bool) -> ExternData:
+def _extern_data(config: Config, *, with_targets: bool, also: Collection[str]) -> ExternData:
     extern_data = ExternData()
     extern_data.init_from_config(config)
-    extern_data.create_placeholders(with_targets=with_targets)
+    extern_data.create_placeholders(with_targets=with_targets, also=also)
     return extern_data
 
 

@@ -31,7 +31,9 @@ class DataOptions:
     :param dim: number of features; or of labels, if `sparse`
     :param sparse: it is labels, not features
     :param vocab: options of a `Vocabulary`: then it is labels, and `dim` is known
-    :param available_for_inference: also without targets, as in the task 'search'; by default that of the input alone
+    :param available_for_inference: whether it is there where a model is used, without targets; by default, the input
+        alone is. It is for code that asks for it, such as `forward_step`; a network has all data that it needs, also
+        as inputs of an exported one
     :param dtype: such as "float32", "int32"
     :param shape: sizes of all axes but the batch, None for those that vary: `(None, 40)`, the default with `dim=40`;
         `()` for one label per sequence, but `(1,)` from HDF files, where all data has an axis

@@ -18,7 +18,11 @@ from returnn.tf.layers.options.layer_options import without_none
 from returnn.tf.layers.options.past import translated
 from returnn.tf.layers.options.registry import get_layer_class, is_choice
 from returnn.tf.layers.structure.source import SourceLayer
-from returnn.tf.layers.structure.unavailable_data import DataNotAvailableLayer, needs_unavailable_data
+from returnn.tf.layers.structure.unavailable_data import (
+    DataNotAvailableLayer,
+    missing_below,
+    needs_unavailable_data,
+)
 from returnn.tf.layers.user_code.derived_class import as_template_says, has_own_template
 from returnn.tf.layers.user_code.outside_view import making_layers
 from returnn.tf.network.common_beam import on_common_beam
@@ -280,13 +284,21 @@ class Construction:
         if is_raw_class(layer_class):
             return create_raw_layer(net, name, layer_class, layer_desc)
         if is_of_toolkit(layer_class.__module__):
-            return layer_class(name=name, network=net, **layer_desc)
+            layer = layer_class(name=name, network=net, **layer_desc)
+            if missing := [] if self._has_value(layer) else missing_below(layer):  # as inside of a subnetwork
+                return DataNotAvailableLayer.instead_of(layer_class, layer_desc, needs=missing, name=name, network=net)
+            return layer
         with layer_creation_scope(net, layer_class, name=name, name_scope=layer_desc.get("name_scope")):
             layer = layer_class(name=name, network=net, **layer_desc)
             if has_own_template(layer_class):
                 template = layer_class.get_out_data_from_opts(name=name, network=net, **layer_desc)
                 layer.output = as_template_says(layer, template, is_value=not net.only_template)
         return layer
+
+    def _has_value(self, layer: LayerBase) -> bool:
+        """:return: whether the output has one; also where none is wanted, as only templates are"""
+        is_template = self.net.only_template or rf.get_selected_backend() == "template"
+        return is_template or layer.output.raw_tensor is not None
 
     def _is_unavailable(self, layer_class: type[LayerBase], options: dict[str, Any]) -> bool:
         """:return: whether the data is not there from which the layer is computed"""

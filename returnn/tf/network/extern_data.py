@@ -118,17 +118,18 @@ class ExternData(TensorDict):
         descriptions = {key: description_of_data(dataset, key) for key in keys}
         self.register_from_dict(descriptions, auto_create_placeholders=auto_create_placeholders)
 
-    def create_placeholders(self, *, with_targets: bool = True) -> None:
+    def create_placeholders(self, *, with_targets: bool = True, also: Collection[str] = ()) -> None:
         """
         Makes placeholders for all values, for the lengths of all dynamic dims, and for the size of the batch, which
         need not be fed.
 
         :param with_targets: also for data which is not available for inference
+        :param also: keys of such data for which there are placeholders nevertheless
         """
         self._placeholders_wanted = False
         with tf1.name_scope(PLACEHOLDERS_SCOPE):
             for key, tensor in self.data.items():
-                if tensor.raw_tensor is None and (with_targets or tensor.available_for_inference):
+                if tensor.raw_tensor is None and (with_targets or tensor.available_for_inference or key in also):
                     _create_placeholders(key, tensor)
             self.init_batch_info()
 

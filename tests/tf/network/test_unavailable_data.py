@@ -6,12 +6,13 @@ import tensorflow as tf
 from returnn.config import Config
 from returnn.tf.graph_export import GraphMode, build_graph
 from returnn.tf.layers.base import DataNotAvailableLayer
+from returnn.tf.layers.structure.unavailable_data import TargetNotAvailable, require_available
 from returnn.tf.network import ExternData, TFNetwork
-from returnn.util.errors import ConfigError
 
 EXTERN_DATA = {
     "data": {"dim": 6, "shape": (None, 6)},
     "classes": {"dim": 5, "shape": (None,), "sparse": True},
+    "second": {"dim": 3, "shape": (None, 3)},
 }
 NETWORK = {
     "embedding": {"class": "linear", "from": "data:classes", "n_out": 4, "activation": None},
@@ -24,6 +25,19 @@ NETWORK = {
     },
     "inner": {"class": "copy", "from": "block/output", "is_output_layer": True},
     "output": {"class": "softmax", "from": "data", "loss": "ce", "target": "classes"},
+}  # fmt: skip
+SEARCH = {
+    "encoder": {"class": "reduce", "mode": "mean", "axis": "T", "from": "data"},
+    "frames": {"class": "linear", "from": "data:second", "n_out": 4, "activation": "tanh"},
+    "mean": {"class": "reduce", "mode": "mean", "axis": "T", "from": "frames"},
+    "output": {"class": "rec", "from": [], "target": "classes", "max_seq_len": 3, "unit": {
+        "label": {"class": "linear", "from": "prev:output", "n_out": 4, "activation": None},
+        "embedded": {"class": "copy", "from": ["label", "base:encoder"]},
+        "state": {"class": "linear", "from": "embedded", "n_out": 4, "activation": "tanh"},
+        "probs": {"class": "softmax", "from": "state", "target": "classes", "loss": "ce"},
+        "output": {"class": "choice", "from": "probs", "target": "classes", "beam_size": 2, "initial_output": 0},
+        "end": {"class": "compare", "from": "output", "value": 0},
+    }},
 }  # fmt: skip
 
 
@@ -105,35 +119,83 @@ def test_output_that_needs_targets_has_them_as_inputs():
     assert "output" not in exported.outputs
 
 
-def test_output_that_needs_targets_is_an_error_in_search():
-    network = {"output": {"class": "copy", "from": "data:classes"}}
-    with pytest.raises(ConfigError) as info:
-        build_graph(config_of(network), GraphMode(search_flag=True))
+WARNING = "the search needs 'classes', which is a target: it is an input of the graph"
+
+
+def test_search_that_copies_the_target_has_it_as_input(caplog):
+    network = {**SEARCH, "output": {"class": "copy", "from": "data:classes"}, "found": SEARCH["output"]}
+    config = config_of(network)
+    config.set("search_output_layer", ["output", "found"])
+    assert "classes" in build_graph(config, GraphMode(search_flag=True)).inputs
+    assert WARNING in caplog.text
+
+
+def test_what_needs_targets_says_which():
+    network = {"twice": {"class": "copy", "from": "data:classes"}, "output": {"class": "copy", "from": "twice"}}
+    with tf.Graph().as_default(), pytest.raises(TargetNotAvailable) as info:
+        require_available(net_of(network).get_layer("output"))
+    assert info.value.keys == {"classes"}
     assert str(info.value) == (
         "layer 'output' (class 'copy'): needs 'data:classes', which is not there without targets.\n"
         "  If it is there, give this data the option 'available_for_inference': True in 'extern_data'."
     )
 
 
-def test_loop_that_needs_targets_is_an_error():
-    unit = {"output": {"class": "linear", "from": "data:classes", "n_out": 3}}
-    with pytest.raises(ConfigError) as info:
-        build_graph(
-            config_of({"output": {"class": "rec", "from": [], "target": "classes", "unit": unit}}),
-            GraphMode(search_flag=True),
-        )
-    assert "layer 'output' (class 'rec'): the target 'classes' is not there without targets" in str(info.value)
+@pytest.mark.parametrize("choice", [{}, {"search": False}], ids=str)
+def test_search_of_the_length_of_the_target_has_it_as_input(choice, caplog):
+    unit = {**SEARCH["output"]["unit"], "output": {**SEARCH["output"]["unit"]["output"], **choice}}
+    if not choice:
+        unit.pop("end")
+    loop = {**SEARCH["output"], "unit": unit, "max_seq_len": None}
+    exported = build_graph(config_of({**SEARCH, "output": loop}), GraphMode(search_flag=True))
+    assert {"data", "classes, lengths of axis 1"} <= set(exported.inputs)
+    assert WARNING in caplog.text
 
 
-def test_choice_that_takes_the_target_is_an_error_without_it():
-    choice = {"class": "choice", "from": "prob", "beam_size": 2, "search": False, "target": "classes"}
-    unit = {
-        "output": {**choice, "initial_output": 0},
-        "prob": {"class": "softmax", "from": "prev:output", "target": "classes"},
-        "end": {"class": "compare", "from": "output", "value": 0},
-    }
-    network = {"output": {"class": "rec", "from": [], "target": "classes", "max_seq_len": 3, "unit": unit}}
-    with pytest.raises(ConfigError) as info:
-        build_graph(config_of(network), GraphMode(search_flag=True))
-    assert "layer 'output' (class 'rec'): the target 'classes' is not there without targets" in str(info.value)
-    assert "classes" in build_graph(config_of(network), GraphMode()).inputs
+def changed(unit=(), loop=(), **around):
+    """:return: `SEARCH`, with other layers"""
+    new = {**SEARCH, **around, "output": {**SEARCH["output"], "unit": {**SEARCH["output"]["unit"], **dict(unit)}}}
+    new["output"].update(loop)
+    return new
+
+
+def linear(*sources, **options):
+    return {"class": "linear", "from": list(sources), "n_out": 4, "activation": "tanh", **options}
+
+
+NEED_SECOND = {  # network; whether it needs more than the lengths
+    "inside of the loop": (changed({"state": linear("embedded", "base:mean")}), True),
+    "before the loop": (changed({"moved": linear("base:mean"), "state": linear("embedded", "moved")}), True),
+    "attention": (changed({
+        "energy": {"class": "dot", "from": ["base:frames", "state"], "reduce": "F"},
+        "weights": {"class": "softmax_over_spatial", "from": "energy"},
+        "context": {"class": "generic_attention", "weights": "weights", "base": "base:frames"},
+        "probs": {"class": "softmax", "from": ["state", "context"], "n_out": 5},
+    }), True),
+    "initial output": (changed({"state": linear("embedded", "prev:state", initial_output="base:mean")}), True),
+    "initial state": (changed({"state": {
+        "class": "rnn_cell", "unit": "standardlstm", "from": "embedded", "n_out": 4, "initial_state": "base:mean",
+    }}), True),
+    "data": (changed({
+        "all": linear("base:data:second"),
+        "state": linear("embedded", "one"),
+        "one": {"class": "reduce", "mode": "max", "axis": "T", "from": "all"},
+    }), True),
+    "frames of the loop": (changed({"state": linear("embedded", "data:source")}, {"from": "frames"}), True),
+    "its length": (changed(loop={"max_seq_len": "max_len_from('base:frames')"}), False),
+    "subnetwork around": (changed({"state": linear("embedded", "base:sub")}, sub={
+        "class": "subnetwork", "from": "encoder", "subnetwork": {"output": linear("data", "base:mean")},
+    }), True),
+    "subnetwork inside": (changed({"state": {
+        "class": "subnetwork", "from": "embedded", "subnetwork": {"output": linear("data", "base:base:mean")},
+    }}), True),
+}  # fmt: skip
+
+
+@pytest.mark.parametrize(("network", "needs_values"), NEED_SECOND.values(), ids=NEED_SECOND)
+def test_inputs_of_a_search_are_all_data_that_it_needs(network, needs_values, caplog):
+    exported = build_graph(config_of(network), GraphMode(search_flag=True))
+    assert "second, lengths of axis 1" in exported.inputs
+    assert ("second" in exported.inputs) == needs_values
+    assert not any(name.startswith("classes") for name in exported.inputs)
+    assert "target" not in caplog.text

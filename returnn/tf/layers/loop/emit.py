@@ -21,6 +21,7 @@ from returnn.tf.layers.loop.frames import SequenceFrame, StepFrame, make_kept_ou
 from returnn.tf.layers.loop.search_around.behind import FramesBehind, layers_behind
 from returnn.tf.layers.loop.while_loop import run_loop
 from returnn.tf.layers.search.beam import Beam
+from returnn.tf.layers.structure.unavailable_data import require_available
 
 
 @dataclass(frozen=True)
@@ -72,7 +73,7 @@ def emit(compiled: CompiledLoop) -> EmittedLoop:
     for path, kept in kept_outputs.items():
         if kept.is_used:
             kept.keep(last_frame(after.make(path).output, compiled.time_dim_behind, kept(), inputs.layer.network.beams))
-    output = _in_all_frames(after.make("output").output, after.compiled.time_dim_behind)
+    output = _in_all_frames(require_available(after.make("output")), after.compiled.time_dim_behind)
     if finished is None:
         return EmittedLoop(output, before, None, after, None, {})
     return EmittedLoop(output, before, finished.frame, after, finished.beam, finished.totals)

@@ -17,12 +17,14 @@ from returnn.tf.layers.loop.compile import CompiledLoop
 from returnn.tf.layers.loop.final_state import KeptFrames
 from returnn.tf.layers.loop.frame import Frame
 from returnn.tf.layers.loop.initial import InitialOutput, applied_on_zeros, initial_value
+from returnn.tf.layers.loop.inputs import template_of_frame
 from returnn.tf.layers.loop.loop_variables import LoopVariables
 from returnn.tf.layers.loop.prev_layer import PrevLayer, hidden_state_names
 from returnn.tf.layers.loop.smaller_batch.sequences_left import SequencesLeft
 from returnn.tf.layers.loop.time_axis import shifted, unstacked
 from returnn.tf.layers.loop.time_step import name_in_step
 from returnn.tf.layers.search.beam import Beam
+from returnn.tf.layers.structure.unavailable_data import require_available
 
 Read = Callable[[Any], Tensor]  # function from the number of a frame, a raw scalar, to this frame [...]
 
@@ -115,7 +117,7 @@ class SequenceFrame(Frame):
 
     def prev_output(self, path: str) -> Tensor:
         """:return: output of the frame before, for all frames"""
-        frames, beams = self.make(path).output, self.network.beams
+        frames, beams = require_available(self.make(path)), self.network.beams
         return shifted(frames, self.time_dim, beams.before_first_frame(self.initial_output(path), frames))
 
     def initial_output(self, path: str, template: Tensor | None = None) -> Tensor:
@@ -206,8 +208,13 @@ class StepFrame(Frame):
         self._graph = tf.compat.v1.get_default_graph()
 
     def make(self, path: str) -> LayerBase:
-        """:return: layer of this frame"""
-        return self.network.construct_layer(self.network.layers_desc, path)
+        """
+        :return: layer of this frame
+        :raises TargetNotAvailable: if it is computed from data that is not there: the loop cannot do without
+        """
+        layer = self.network.construct_layer(self.network.layers_desc, path)
+        require_available(layer)
+        return layer
 
     def moved_layer(self, path: str) -> LayerBase | None:
         """:return: this frame of a layer that is computed before the loop"""
@@ -241,6 +248,8 @@ class StepFrame(Frame):
         data = inputs.data_of_frames(key, data)
         if inputs.time_dim not in data.dims:
             return data
+        if data.raw_tensor is None:  # a target, of which layers without search may only ask for the dims
+            return template_of_frame(data, inputs.time_dim)
         return unstacked(inputs.in_order(data), inputs.time_dim)(self.i)
 
     def in_order(self, x: Tensor) -> Tensor:
@@ -362,5 +371,5 @@ def make_reads(compiled: CompiledLoop, before: SequenceFrame) -> dict[str, Frame
             reads[str(edge)] = FrameRead(unstacked(before.prev_output(edge.path), inputs.time_dim))
         elif edge.kind == "same" and is_before and placement is not None:
             layer = before.make(edge.path)
-            reads[str(edge)] = FrameRead(unstacked(layer.output, inputs.time_dim), layer.params)
+            reads[str(edge)] = FrameRead(unstacked(require_available(layer), inputs.time_dim), layer.params)
     return reads

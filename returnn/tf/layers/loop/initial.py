@@ -11,6 +11,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
+from returnn.tf.layers.structure.unavailable_data import require_available
 from returnn.tf.layers.values.constant import zeros_like_template
 from returnn.util.errors import ConfigError
 
@@ -52,6 +53,8 @@ def initial_value(
         return rf.full(dims=template.dims, fill_value=_as_dtype(value, template.dtype), dtype=template.dtype)
     if isinstance(value, str):
         value = _of_word(value, template, layer, get_layer, apply_on_zeros)
+    if isinstance(value, LayerBase):
+        require_available(value)
     if hasattr(value, "output"):
         if value.output.raw_tensor is None and rf.get_selected_backend() != "template":
             raise ConfigError(

@@ -18,7 +18,7 @@ from returnn.tf.layers.core.layer_base import LayerBase
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.options.registry import is_choice
 from returnn.tf.layers.rec.rec_unstack import declared_time_dim
-from returnn.tf.layers.structure.unavailable_data import check_value_of_target
+from returnn.tf.layers.structure.unavailable_data import check_value_of_target, require_available
 from returnn.util.errors import ConfigError
 
 _NETWORKS_INSIDE = (
@@ -238,7 +238,7 @@ def _evaluate_expression(layer: LayerBase, expression: str, beam: Dim | None) ->
 
     def max_len_from(name: str, *, dims: Sequence[Dim]) -> Any:
         nonlocal is_about_hypotheses
-        time_dim = layer_of_limit(layer, name).output.get_time_dim_tag()
+        time_dim = _time_dim_with_lengths(layer_of_limit(layer, name))
         if time_dim.dyn_size_ext is None or layer.network.get_config().options.search_depends_on_batch:
             return time_dim.get_dim_value()
         lengths = _for_hypotheses(layer, time_dim.get_size_tensor(), beam)
@@ -256,6 +256,14 @@ def _evaluate_expression(layer: LayerBase, expression: str, beam: Dim | None) ->
         return evaluate([*batch, beam]) if beam is not None and is_about_hypotheses else limit
     except (NameError, SyntaxError, TypeError, AttributeError) as exc:
         raise _wrong_limit(layer, expression, exc) from exc
+
+
+def _time_dim_with_lengths(layer: LayerBase) -> Dim:
+    """:raises TargetNotAvailable: if there are no lengths, as the data that they are of is not there"""
+    time_dim = layer.output.get_time_dim_tag()
+    if time_dim.dyn_size_ext is not None and time_dim.dyn_size is None:
+        require_available(layer)
+    return time_dim
 
 
 def _for_hypotheses(layer: LayerBase, x: Tensor, beam: Dim | None) -> Tensor:

@@ -33,5 +33,5 @@ class SourceLayer(LayerBase):
         """:return: the data"""
         is_there = self.network.has_value_of_data(self.data_key)
         if not is_there and not self.network.only_template and get_selected_backend() != "template":
-            raise TargetNotAvailable(f"{self.where()}: the data {self.data_key!r}")
+            raise TargetNotAvailable(f"{self.where()}: the data {self.data_key!r}", [self.data_key])
         return self.network.get_extern_data(self.data_key, mark_data_key_as_used=True)
