@@ -160,8 +160,8 @@ def _warn_of_targets(exported: ExportedGraph, config: Config, also: Collection[s
     for key in sorted({exported.network.extern_data.default_target, *unknown}.intersection(also)):
         log.print_warning(
             f"the search needs {key!r}, which is a target: it is an input of the graph, though it is not known where"
-            " the model is used.\n  Most often it only tells the search how long its result is. In place of that, give the"
-            " loop 'max_seq_len' and a layer 'end'."
+            " the model is used.\n  Most often it only tells the search how long its result is. In place of that, give"
+            " the loop 'max_seq_len' and a layer 'end'."
         )
 
 

@@ -4,6 +4,7 @@ A trained model as one file or folder that runs without this toolkit: frozen gra
 All begin with a frozen graph: variables are constants, and the size of the batch is that of the data. Inputs are the
 data keys and, for lengths of sequences, `KEY:size1`, (batch,), in frames; outputs are `NAME` and `NAME:size1`. All
 begin with the batch axis. Batches and sequences can be of any size, also in a search, whose loop is part of the graph.
+Padding behind the longest sequence is cut. Lengths that several data keys share are one input.
 Where a network keeps a state from batch to batch, each call starts from 0.
 """
 
@@ -112,10 +113,10 @@ def _with_own_batch_size(exported: ExportedGraph, graph_def: Any) -> FrozenModel
         raise ConfigError("the network depends on no data, so there is nothing to put into it.")
     with tf.Graph().as_default() as graph:
         placeholders = {}
-        for name, tensor in inputs.items():
+        for name, tensor in _each_once(inputs).items():
             old = exported.graph.get_tensor_by_name(tensor)
             placeholders[tensor] = tf1.placeholder(old.dtype, old.shape, name=_op_name(name))
-        input_map: dict[str, Any] = dict(placeholders)
+        input_map: dict[str, Any] = _without_padding_behind_longest(placeholders, inputs)
         if batch_size is not None:
             input_map[batch_size] = tf.shape(placeholders[inputs[source]])[0]
         wanted = list(exported.outputs.values())
@@ -126,9 +127,45 @@ def _with_own_batch_size(exported: ExportedGraph, graph_def: Any) -> FrozenModel
         }
         return FrozenModel(
             graph.as_graph_def(),
-            {_short(name): placeholders[tensor].name for name, tensor in inputs.items()},
+            {_short(name): placeholders[tensor].name for name, tensor in _each_once(inputs).items()},
             {name: x.name for name, x in outputs.items()},
         )
+
+
+def _each_once(inputs: Mapping[str, str]) -> dict[str, str]:
+    """
+    Lengths of a dim that several data keys have are one tensor, which a SavedModel takes under one name alone.
+
+    :return: without the other names; those of data that is an input itself are preferred
+    """
+    found: dict[str, str] = {}
+    for name, tensor in sorted(inputs.items(), key=lambda item: _key_of(item[0]) not in inputs):
+        found.setdefault(tensor, name)
+    return {name: tensor for name, tensor in inputs.items() if found[tensor] == name}
+
+
+def _key_of(name: str) -> str:
+    """:return: the data key of data or of its lengths"""
+    match = _LENGTHS.fullmatch(name)
+    return match[1] if match else name
+
+
+def _without_padding_behind_longest(placeholders: Mapping[str, Any], inputs: Mapping[str, str]) -> dict[str, Any]:
+    """
+    Whoever runs the model may have batches of fixed sizes, in which the longest sequence has padding, too.
+
+    :param placeholders: by tensor of the graph
+    :param inputs: tensors of the graph, by what they are
+    :return: what the graph gets in place of each tensor
+    """
+    values = dict(placeholders)
+    for name, lengths in inputs.items():
+        match = _LENGTHS.fullmatch(name)
+        data = inputs.get(match[1]) if match else None
+        if match and data is not None:
+            before = (slice(None),) * int(match[2])
+            values[data] = values[data][(*before, slice(tf.reduce_max(placeholders[lengths])))]
+    return values
 
 
 def _short(name: str) -> str:

@@ -91,9 +91,26 @@ def _wanted(model):
         return session.run(net.get_default_output_layer().output.copy_as_batch_major().placeholder, feed)
 
 
-@pytest.mark.parametrize(("name", "example"), [
-    ("model", "run_saved_model.py"), ("model.pb", "run_frozen_graph.py"),
-])  # fmt: skip
+class _Code(str):
+    """For configs: stands there as it is."""
+
+    __slots__ = ()
+    __repr__ = str.__str__
+
+
+FORMATS = [("model", "run_saved_model.py"), ("model.pb", "run_frozen_graph.py")]
+
+
+@pytest.mark.parametrize(("name", "example"), FORMATS)
+def test_batches_of_fixed_sizes_give_the_same(tool, model, tmp_path, name, example):
+    assert tool("export_model", model, tmp_path / name, "--verbosity", 1)[0] == 0
+    inputs = {"data": numpy.pad(DATA[1:], [(0, 0), (0, 3), (0, 0)]), "data:size1": LENGTHS[1:]}
+    output = _run(example, tmp_path / name, inputs, tmp_path)["output"]
+    for b, length in enumerate(LENGTHS[1:]):
+        numpy.testing.assert_allclose(output[b, :length], _wanted(model)[b + 1, :length], atol=1e-5)
+
+
+@pytest.mark.parametrize(("name", "example"), FORMATS)
 def test_exported_models_give_the_same(tool, model, tmp_path, name, example):
     options = ["--verbosity", 1]
     status, out, err = tool("export_model", model, tmp_path / name, *options)
@@ -315,6 +332,36 @@ def test_exported_search(tool, tmp_path):
     without = tool("export_model", model, tmp_path / "labels", "--verbosity", 1)[2]
     assert without.startswith("error: no parameter of the network is needed for its outputs, 'output'.\n")
     assert "'--search 1' exports the search" in without
+
+
+@pytest.mark.filterwarnings("ignore:.*tf.lite.Interpreter is deprecated")
+@pytest.mark.parametrize(("name", "example"), [*FORMATS, ("model.tflite", "run_tflite.py")])
+def test_lengths_that_inputs_share_are_one_input(tool, tmp_path, name, example):
+    time = _Code("(time_dim := __import__('returnn.tensor', fromlist=['Dim']).Dim(None, name='time'))")
+    options = {
+        **OPTIONS,
+        "extern_data": {
+            "data": {"dim": 2, "same_dim_tags_as": {"t": time}},
+            "factor": {"dim": 3, "sparse": True, "same_dim_tags_as": {"t": _Code("time_dim")}},
+        },
+        "network": {
+            "embedding": {"class": "linear", "activation": None, "n_out": 2, "from": "data:factor"},
+            "sum": {"class": "combine", "kind": "add", "from": ["data", "embedding"]},
+            "output": {"class": "reduce", "mode": "mean", "axis": "T", "from": "sum", "loss": "as_is"},
+        },
+    }
+    model = _model(tmp_path, options)
+    status, out, err = tool("export_model", model, tmp_path / name, "--verbosity", 1)
+    assert (status, err) == (0, "")
+    assert [line.split(":")[0] for line in out.splitlines() if line.startswith("input")].count("input factor") == 1
+    reader = tf.train.load_checkpoint(str(tmp_path / "net.001"))
+    table = reader.get_tensor("embedding/W") + reader.get_tensor("embedding/b")
+    factor = RNG.randint(0, 3, size=(1, 7)).astype("int32")
+    # With two frames of padding behind the longest sequence, as batches of fixed sizes have it.
+    inputs = {"data": DATA[1:2, :6], "data:size1": LENGTHS[1:2], "factor": factor[:, :6]}
+    found = _run(example, tmp_path / name, inputs, tmp_path)["output"]
+    wanted = (DATA[1, :4] + table[factor[0, :4]]).mean(axis=0)
+    numpy.testing.assert_allclose(found[0], wanted, atol=1e-5)
 
 
 def test_mistakes_about_the_new_file(tool, model, tmp_path):
