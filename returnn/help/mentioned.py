@@ -13,6 +13,7 @@ from pathlib import Path
 import returnn
 from returnn.help.class_outline import outline_of
 from returnn.help.class_text import class_text, public_options
+from returnn.help.module_methods import calls_text, full_name_in_frontend, module_class, module_method_text
 from returnn.tf.layers.options.layer_options import options_of
 
 _PACKAGE = Path(returnn.__file__).parent
@@ -26,9 +27,7 @@ def mentioned_text(name: str, width: int, *, may_be_module: bool = True) -> str 
     :param may_be_module: whether the name alone, without those around it, can be that of a module
     :return: its documentation; None if there is nothing of that name
     """
-    name = re.sub(
-        r"^rf\.(?=.*\.)", "returnn.frontend.", name
-    )  # without a module, it is a function, as rf.label_smoothing
+    name = full_name_in_frontend(name) or re.sub(r"^rf\.(?=.*\.)", "returnn.frontend.", name)
     owner, _, last = name.rpartition(".")
     declares = re.compile(rf"^(?:class|def) {re.escape(last)}\b", re.MULTILINE)
     of_module = None
@@ -57,6 +56,9 @@ def method_text(name: str) -> str | None:
     :return: its documentation; None if there is nothing of that name. If several classes have one, it is that of the
         first, and what users derive from comes before engines and layers
     """
+    of_module = module_method_text(name)
+    if of_module is not None:
+        return of_module
     owner, _, last = name.rpartition(".")
     declares = re.compile(rf"^    def {re.escape(last)}\b", re.MULTILINE)
     for file in sorted(_code_by_file(), key=lambda file: not _INNER.isdisjoint(file.parts)):
@@ -92,6 +94,9 @@ def _class_text(node: ast.ClassDef, module: str, width: int) -> str:
     """:return: with its options, or with its methods where it has none, as what is there to be derived from"""
     title, outline = f"class {node.name!r} of {module}", outline_of(module, node.name)
     methods = _methods_of(node)
+    called = module_class(module, node.name)
+    if called is not None:
+        return f"{class_text(title, outline, width)}\n\n{calls_text(called, width)}".rstrip()
     if public_options(options_of(outline)) or not methods:
         return class_text(title, outline, width)
     texts = [_with_title(f"{method.name}({_arguments_of(method)})", ast.get_docstring(method)) for method in methods]
