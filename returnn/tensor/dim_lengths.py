@@ -174,10 +174,13 @@ class DimLengths(DimBase):
     def _require_lengths(self) -> AnyTensor:
         lengths = self.dyn_size_ext
         if lengths is None:
-            raise DimError(
-                f"dim {self}: its lengths are not known.\n"
-                "  Give them (dim.dyn_size_ext = lengths), or use the dim of a tensor that has them."
-            )
+            how = "Give them (dim.dyn_size_ext = lengths), or use the dim of a tensor that has them."
+            if self.is_batch_dim():
+                how = (
+                    "A run says for each batch how many sequences it has. Without one: "
+                    "batch_dim.dyn_size_ext = rf.convert_to_tensor(2)."
+                )
+            raise DimError(f"dim {self}: its lengths are not known.\n  {how}")
         return lengths
 
     def _forget_values(self, *, keep_template: bool = False) -> None:

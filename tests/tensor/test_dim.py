@@ -40,6 +40,7 @@ def test_unknown_option_is_an_error() -> None:
 
 
 def test_size_can_be_a_tensor_with_lengths() -> None:
+    batch_dim.dyn_size_ext = None  # of other tests
     dim = Dim(Tensor("lengths", [batch_dim], "int32", raw_tensor=numpy.array([3, 2], "int32")), name="time")
     assert (dim.size, dim.dyn_size.tolist()) == (None, [3, 2])
     assert Dim(numpy.int64(4), name="four").size == 4  # type: ignore[arg-type]
@@ -187,6 +188,17 @@ def test_a_dim_without_lengths_says_so() -> None:
             "dim unknown[?]: its lengths are not known.\n"
             "  Give them (dim.dyn_size_ext = lengths), or use the dim of a tensor that has them."
         )
+
+
+def test_a_batch_without_a_run_says_how_it_gets_its_number_of_sequences() -> None:
+    batch_dim.dyn_size_ext = None
+    with pytest.raises(DimError) as caught:
+        batch_dim.get_dim_value()
+    assert str(caught.value) == (
+        "dim batch: its lengths are not known.\n"
+        "  A run says for each batch how many sequences it has. Without one: batch_dim.dyn_size_ext = "
+        "rf.convert_to_tensor(2)."
+    )
 
 
 def test_dims_stay_keys_when_they_are_declared_to_be_the_same() -> None:

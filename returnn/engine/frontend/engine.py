@@ -12,6 +12,7 @@ from returnn.engine.run.engine import TrainingEngine
 from returnn.engine.run.model_files import ModelFiles, model_files_are_written
 from returnn.engine.run.unfinished_epochs import UnfinishedEpochs
 from returnn.forward_iface import ForwardCallbackIface
+from returnn.tensor import batch_dim
 
 
 class FrontendEngine(TrainingEngine):
@@ -49,6 +50,7 @@ class FrontendEngine(TrainingEngine):
         """
         self.trained_model.close()
         self.model_files.close()
+        batch_dim.dyn_size_ext = None  # of the last batch: code that goes on in this process may have others
 
     # Model.
 

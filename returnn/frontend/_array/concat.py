@@ -31,6 +31,9 @@ def concat(
     """
     if not sources:
         raise fail("concat: there are no sources.")
+    for pair in sources:
+        if not isinstance(pair, (tuple, list)) or len(pair) != 2:
+            raise fail(f"concat: {pair} is no pair.", "Each source comes with its dim: rf.concat((a, dim), (b, dim)).")
     for source, dim in sources:
         require_dims("concat", source, [dim])
     parts = [dim for _, dim in sources]

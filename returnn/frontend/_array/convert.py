@@ -12,6 +12,8 @@ from returnn.frontend.device import get_default_device
 from returnn.frontend.dtype import get_default_float_dtype
 from returnn.tensor import Dim, Tensor
 from returnn.tensor.plans import plans
+from returnn.util.errors import DimError
+from returnn.util.texts.counted import counted
 
 
 def convert_to_tensor(
@@ -37,6 +39,7 @@ def convert_to_tensor(
     :param device: such as "cpu"
     :param keep_scalar_on_cpu: a number stays on the CPU, whatever the default device is
     :param name: for people
+    :raises DimError: if the shape is not that of the dims, also of those whose lengths are known
     """
     if isinstance(value, Tensor):
         return value
@@ -51,6 +54,8 @@ def convert_to_tensor(
     elif device is None and dims and _is_plain(value):
         device = get_default_device()
     backend = _backend or (get_global_backend() if _is_plain(value) else get_backend_by_raw_tensor_type(type(value)))
+    if dims and backend.computes and backend.executing_eagerly():
+        _check_sizes(_shape_of_value(value), dims, name or "const")
     return backend.convert_to_tensor(
         value, dims=dims, dtype=dtype, sparse_dim=sparse_dim, feature_dim=feature_dim, device=device, name=name
     )
@@ -160,3 +165,25 @@ def _shape_of_value(value: Any) -> Sequence[int | None]:
     if _is_plain(value):
         return numpy.asarray(value).shape
     return get_backend_by_raw_tensor_type(type(value)).get_known_shape_raw(value)
+
+
+def _check_sizes(shape: Sequence[int | None], dims: Sequence[Dim], name: str) -> None:
+    """:raises DimError: if an axis is not as long as its dim, whose lengths are known: later operations would fail"""
+    if len(shape) != len(dims):
+        return  # the tensor says so
+    for size, dim in zip(shape, dims, strict=True):
+        lengths = dim.dyn_size_ext if dim.size is None and not dim.special else None
+        if size is None or lengths is None or lengths.raw_tensor is None:
+            continue
+        if not get_backend_of(lengths).executing_eagerly():
+            continue
+        expected = dim.get_dim_value()
+        if size == expected or (size > expected and dim.can_be_longer_in_memory()):
+            continue
+        text = f"convert_to_tensor: {name!r}: the value has the shape {tuple(shape)}, but {dim} has "
+        if not dim.is_batch_dim():
+            raise DimError(f"{text}{counted(expected, 'frame')} in the longest sequence.")
+        raise DimError(
+            f"{text}{counted(expected, 'sequence')}.\n"
+            f"  For another batch, say how many it has: batch_dim.dyn_size_ext = rf.convert_to_tensor({size})."
+        )

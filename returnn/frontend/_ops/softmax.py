@@ -88,7 +88,13 @@ class SoftmaxOps(ReduceOps):
             return cls._dense_cross_entropy(logits, targets, axis).copy_transpose(out.dims)
         logits = _expanded(logits.copy_masked(-numpy.inf, dims=[axis]), [*out.dims, axis])
         targets = _expanded(targets.copy_masked(0), out.dims)  # what is there in padding may be no class at all
-        out._raw_tensor = cls.sparse_cross_entropy_raw(logits._raw_tensor, targets._raw_tensor)
+        try:
+            out._raw_tensor = cls.sparse_cross_entropy_raw(logits._raw_tensor, targets._raw_tensor)
+        except IndexError as exc:
+            raise fail(
+                f"cross_entropy: the targets {targets} have a label that is not in {axis}: {exc}",
+                f"Possible are 0 to {axis.get_dim_value() - 1}.",
+            ) from exc
         return out
 
     @classmethod
