@@ -412,6 +412,23 @@ def test_what_is_not_finite_is_named(make, message, tmp_path):
     assert [name for name in os.listdir(tmp_path) if name.endswith(".pt")] == ["net.001.broken.pt"]
 
 
+def test_parameter_that_an_update_has_made_not_finite_is_named(tmp_path):
+    class Broken(torch.optim.SGD):
+        def step(self, *args, **kwargs):
+            super().step(*args, **kwargs)
+            with torch.no_grad():
+                self.param_groups[0]["params"][0].fill_(float("nan"))
+
+    with pytest.raises(NonFiniteError) as info:
+        tasks.train(config(tmp_path, optimizer={"class": Broken}))
+    first = next(iter(small_model.Model().named_parameters()))[0]
+    assert "train, epoch 1, step 1, sequences " in str(info.value)
+    assert f"  The parameter {first!r} is not finite itself, though loss and gradients of each update were.\n" in (
+        str(info.value)
+    )
+    assert "Look at 'optimizer' and its options" in str(info.value)
+
+
 @pytest.mark.parametrize("amp", ["bfloat16", {"dtype": "float16"}])
 def test_mixed_precision_trains_to_about_the_same(amp, trained, tmp_path):
     tasks.train(

@@ -10,6 +10,7 @@ from returnn.torch.optim.optimizer_choice import choose_optimizer
 from returnn.torch.optim.step_rules import StepTime, learning_rate_of_step
 from returnn.torch.updater import NonFiniteGradient, Updater
 from returnn.util.errors import ConfigError
+from returnn.util.system.warn_once import forget_shown
 
 IN, OUT = Dim(3, name="in"), Dim(2, name="out")
 
@@ -297,3 +298,16 @@ def test_dynamic_learning_rate():
     assert learning_rate_of_step(lambda **_: torch.tensor(0.5), time, **options) == 0.5
     with pytest.raises(ConfigError, match="Did you mean 'decay'"):
         make(dynamic_learning_rate={"interval": 10, "decy": 0.25})
+
+
+@pytest.mark.parametrize("eps", [None, (None, 1e-3), (1e-18, 1e-3), (1e-30, 1e-3), (0, 1e-3)])
+def test_epsilon_of_adafactor_that_is_too_small_for_gradients_of_0(eps, caplog):
+    forget_shown()
+    choice = choose_optimizer({"class": "adafactor", **({} if eps is None else {"eps": eps})})
+    parameter = torch.nn.Parameter(torch.ones(4, 5))
+    parameter.grad = torch.ones(4, 5)
+    parameter.grad[1], parameter.grad[:, 2] = 0, 0
+    choice.create({"x": parameter}, torch.nn.Module(), 0.1).step()
+    is_finite = bool(torch.isfinite(parameter).all())
+    assert is_finite is (eps is None or eps[0] not in (1e-30, 0))
+    assert ("PyTorch takes the square of" in caplog.text) is not is_finite

@@ -30,7 +30,7 @@ class DataOptions(OptionTable):
     dev = data("The data set that decides about the learning rate, after each epoch.")
     eval = data("A further data set for evaluation after each epoch.")
     eval_datasets: Option[Mapping[str, Any] | None] = Option(
-        kinds.DICT, None, "Further data sets for evaluation, by name."
+        kinds.DICT, None, "Further data sets for evaluation, by name, such as {'a': \"config:data_of('a')\"}."
     )
     search_data = data("What the task 'search' decodes: a data set, or the name of an option; by default `eval`.")
     forward_data = data(

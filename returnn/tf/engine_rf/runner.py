@@ -27,7 +27,7 @@ from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_t
 from returnn.engine.frontend.preload import ValuesToPreload, check_fit
 from returnn.engine.frontend.runner import Step
 from returnn.engine.run.mixed_precision import amp_dtype
-from returnn.engine.run.non_finite import WHAT_HELPS, NonFiniteError
+from returnn.engine.run.non_finite import WHAT_HELPS, NonFiniteError, text_about_parameter
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError, TrainingPosition
 from returnn.tensor import Tensor, TensorDict
@@ -36,7 +36,7 @@ from returnn.tf.checkpoint.unfinished import Snapshot, UnfinishedCheckpoints, re
 from returnn.tf.checkpoint_rf import read_checkpoint, values_by_path, variable_name
 from returnn.tf.distributed.shared_parameters import SharedParameters
 from returnn.tf.distributed.workers import Workers, init_workers, is_collective_error
-from returnn.tf.engine.passes.non_finite import NON_FINITE_LOSS, checked_objective
+from returnn.tf.engine.passes.non_finite import NON_FINITE_LOSS, checked_objective, first_non_finite_variable
 from returnn.tf.engine.session.device import computes_on_host, session_options
 from returnn.tf.engine.session.graph_ops import feed_without_others, gradients_op
 from returnn.tf.engine_rf.losses_of_all import factors_of_all
@@ -439,6 +439,9 @@ class GraphRunner:
             raise UserError(f"{where}:\n  {op_error_text(exc)}") from exc
 
     def _non_finite_error(self, feed: dict[Any, Any], where: str) -> NonFiniteError:
+        where = f"{where}: the loss is not finite. The parameters are those of before the step.\n"
+        if (parameter := first_non_finite_variable(self.session)) is not None:
+            return NonFiniteError(where + text_about_parameter(parameter))
         losses = self._loss_graph()
         with self._graph.as_default():
             flags = {
@@ -453,9 +456,7 @@ class GraphRunner:
             values = self.session.run(losses.fetches, feed)
             names = [name for name, value in values.items() if not numpy.isfinite(value).all()]
             first = f"All modules return finite values, but not the losses: {', '.join(names) or 'constraints'}."
-        return NonFiniteError(
-            f"{where}: the loss is not finite. The parameters are those of before the step.\n  {first}\n{WHAT_HELPS}"
-        )
+        return NonFiniteError(f"{where}  {first}\n{WHAT_HELPS}")
 
     def _non_finite_gradient_error(self, feed: dict[Any, Any], where: str) -> NonFiniteError:
         assert self.updater is not None

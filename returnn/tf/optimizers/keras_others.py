@@ -127,25 +127,34 @@ class Adafactor(KerasOptimizer):
 
     def _apply_dense(self, grad: tf.Tensor, var: tf.Variable) -> tf.Operation:
         squares = tf.square(grad) + self._tensor("epsilon_1", var)
-        variance, stores = self._factored(squares, var) if len(var.shape) >= 2 else self._full(squares, var)
-        update = grad * tf.math.rsqrt(variance)
+        factors, stores = self._factored(squares, var) if len(var.shape) >= 2 else self._full(squares, var)
+        update = grad
+        for (
+            factor
+        ) in factors:  # one by one, as their product can be too large for a number, where the gradient is small
+            update = tf.math.multiply_no_nan(factor, update)  # 0 stays 0, also times infinity
         size = tf.maximum(_root_mean_square(update) / self._tensor("clip_threshold", var), 1.0)
         scale = tf.maximum(_root_mean_square(var.read_value()), self._tensor("epsilon_2", var))
         step = scale * self._tensor("rate", var) / size * update
         return tf.group(*stores, var.assign_sub(step, self.use_locking, read_value=False))
 
-    def _full(self, squares: tf.Tensor, var: tf.Variable) -> tuple[tf.Tensor, list[tf.Operation]]:
+    def _full(self, squares: tf.Tensor, var: tf.Variable) -> tuple[list[tf.Tensor], list[tf.Operation]]:
+        """:return: factors of the gradient, 1 / sqrt(v); what stores the running means"""
         v = self._slot(var, "v")
         new_v = self._running_mean(v.read_value(), squares, "squares_decay", var)
-        return new_v, [v.assign(new_v, read_value=False)]
+        return [tf.math.rsqrt(new_v)], [v.assign(new_v, read_value=False)]
 
-    def _factored(self, squares: tf.Tensor, var: tf.Variable) -> tuple[tf.Tensor, list[tf.Operation]]:
+    def _factored(self, squares: tf.Tensor, var: tf.Variable) -> tuple[list[tf.Tensor], list[tf.Operation]]:
+        """
+        :return: as `_full`, with `v = r / mean(r) * c`. Where rows and columns of the gradient are 0, as those of words
+            that are not in the batch, `r` and `c` are `epsilon_1`, and `v` would be 0 in float32, not so its factors
+        """
         r, c = self._slot(var, "r"), self._slot(var, "c")
         new_r = self._running_mean(r.read_value(), tf.reduce_mean(squares, axis=-1), "squares_decay", var)
         new_c = self._running_mean(c.read_value(), tf.reduce_mean(squares, axis=-2), "squares_decay", var)
-        rows = new_r / tf.reduce_mean(new_r, axis=-1, keepdims=True)
-        variance = tf.expand_dims(rows, -1) * tf.expand_dims(new_c, -2)
-        return variance, [r.assign(new_r, read_value=False), c.assign(new_c, read_value=False)]
+        of_rows = tf.math.rsqrt(new_r) * tf.sqrt(tf.reduce_mean(new_r, axis=-1, keepdims=True))
+        factors = [tf.expand_dims(of_rows, -1), tf.expand_dims(tf.math.rsqrt(new_c), -2)]
+        return factors, [r.assign(new_r, read_value=False), c.assign(new_c, read_value=False)]
 
 
 class Muon(KerasMoments):

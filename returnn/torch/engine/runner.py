@@ -25,7 +25,7 @@ from returnn.engine.frontend.outputs import OutputArray, output_arrays, output_t
 from returnn.engine.frontend.preload import ValuesToPreload
 from returnn.engine.frontend.runner import Step
 from returnn.engine.frontend.unaligned import unaligned_text
-from returnn.engine.run.non_finite import WHAT_HELPS, NonFiniteError
+from returnn.engine.run.non_finite import WHAT_HELPS, NonFiniteError, text_about_parameter
 from returnn.engine.run.parts import sum_of_values
 from returnn.engine.run.unfinished import UnfinishedEpoch
 from returnn.engine.training_position import PositionError, TrainingPosition
@@ -527,6 +527,9 @@ class TorchRunner:
                 f"  {exc}\n"
                 "  Look for square roots, logarithms and divisions at 0 there, whose derivative is infinite."
             )
+        where = f"{where}: the loss is not finite. The parameters are those of before the step.\n"
+        if wrong := non_finite_parameters(self.parameters):
+            return NonFiniteError(where + text_about_parameter(next(iter(wrong))))
         with without_compiling(), watched_ctc_losses() as ctc_losses:
             found = first_non_finite_module(self.model, lambda: self._run_losses(batch, step, train_flag=True))
         unaligned = "" if found else unaligned_text(ctc_losses, batch.seq_tags, torch_to_numpy)
@@ -536,10 +539,7 @@ class TorchRunner:
             finite = torch.isfinite(torch.tensor([values[key] for key in values], dtype=torch.float64)).tolist()
             names = [key for key, is_finite in zip(values, finite, strict=True) if not is_finite]
             first = f"All modules return finite values, but not the losses: {', '.join(names) or 'constraints'}."
-        return NonFiniteError(
-            f"{where}: the loss is not finite. The parameters are those of before the step.\n  {first}\n"
-            + (f"  {unaligned}" if unaligned else WHAT_HELPS)
-        )
+        return NonFiniteError(f"{where}  {first}\n" + (f"  {unaligned}" if unaligned else WHAT_HELPS))
 
 
 def _fetch(values: Mapping[str, Tensor | float]) -> dict[str, float]:

@@ -135,6 +135,8 @@ def choose_optimizer(spec: Any) -> OptimizerChoice:
         options["betas"] = tuple(options["betas"])
     if isinstance(name, str):
         _check_values(factory, options)
+    if factory is torch.optim.Adafactor:
+        _check_epsilon_of_adafactor(options.get("eps"))
     return OptimizerChoice(factory, options, own)
 
 
@@ -156,6 +158,17 @@ def _class_of(name: Any) -> Callable[..., torch.optim.Optimizer]:
     classes = optimizer_classes()
     check_known("optimizer", name.lower(), classes, where=_WHERE)
     return classes[name.lower()]
+
+
+def _check_epsilon_of_adafactor(eps: Any) -> None:
+    """Warns of 1e-30, which the paper has and others: PyTorch divides by its square, which is 0 in float32."""
+    first = eps[0] if isinstance(eps, (tuple, list)) and eps else None
+    if isinstance(first, (int, float)) and first * first < torch.finfo(torch.float32).tiny:
+        log.print_warning(
+            f"{_WHERE} 'Adafactor': 'eps' {eps!r}: PyTorch takes the square of {first} as least variance, too small"
+            " for float32, so that parameters become NaN where a row and a column of a gradient are 0, as those of"
+            " words that are not in a batch.\n  At least 1e-18, or None for 1.2e-07, the default."
+        )
 
 
 def _check_own(given: Mapping[str, Any], *, has_decay: bool) -> None:

@@ -140,6 +140,15 @@ def test_huge_learning_rate_names_step_and_sequences_and_keeps_parameters(tmp_pa
     assert all(numpy.isfinite(value).all() for value in parameters(tmp_path / broken).values())
 
 
+def test_parameter_that_an_update_has_made_not_finite_is_named(tmp_path):
+    with pytest.raises(NonFiniteError) as info:
+        train(tmp_path, optimizer={"class": "adafactor", "epsilon_1": -1e9}, max_seqs=5)
+    assert "train, epoch 1, step 1, sequences " in str(info.value)
+    assert "' is not finite itself, though loss and gradients of each update were.\n  Look at 'optimizer'" in (
+        str(info.value)
+    )
+
+
 def test_loss_that_is_not_finite_is_named_if_all_layers_are(tmp_path):
     network = {
         "output": {"class": "softmax", "from": "data", "loss": "ce", "target": "classes"},

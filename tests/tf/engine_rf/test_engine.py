@@ -185,6 +185,15 @@ def test_pytorch_computes_the_same_outputs(tmp_path):
         numpy.testing.assert_allclose(outputs["tensorflow"].by_tag[tag], value, rtol=0, atol=1e-9)
 
 
+def test_parameter_that_an_update_has_made_not_finite_is_named(tmp_path):
+    with pytest.raises(NonFiniteError) as info:
+        tasks.train(config(tmp_path, optimizer={"class": "adafactor", "epsilon_1": -1e9}))
+    assert "train, epoch 1, step 1, sequences " in str(info.value)
+    assert "' is not finite itself, though loss and gradients of each update were.\n  Look at 'optimizer'" in (
+        str(info.value)
+    )
+
+
 def test_what_is_not_finite_is_named(tmp_path):
     class Norm(rf.LayerNorm):
         def __call__(self, source):

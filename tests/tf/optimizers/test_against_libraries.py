@@ -4,7 +4,8 @@ import numpy
 import pytest
 import tensorflow as tf
 
-from returnn.tf.optimizers.registry import get_optimizer_class
+from returnn.tf.optimizers.keras_others import Adafactor
+from returnn.tf.optimizers.registry import get_optimizer_class, known_optimizers
 from tests.tf.optimizers.steps import assert_same, densify, make_problem, run_in_graph, run_keras, run_torch
 
 TENSORFLOW_CASES = [
@@ -191,3 +192,43 @@ def test_average_of_variables_can_replace_them_at_the_end():
             session.run(update)
         session.run(optimizer.overwrite_with_average())
         assert session.run(var).tolist() == [0.5 * (0.5 * 1 + 0.5 * 2) + 0.5 * 3]
+
+
+def _small_problem(kind):
+    """:return: where rows and columns of gradients, and in some steps all, are 0 or too small to be squared"""
+    problem = make_problem()
+    factor = {"zero": 0.0, "tiny": 1e-25, "denormal": 1e-40}[kind]
+    for step, gradients in enumerate(problem.gradients):
+        gradients["output/W"][1] *= factor
+        gradients["output/W"][:, 2] *= factor
+        gradients["output/b"][1] *= factor
+        if step in (1, 2):
+            gradients["output/W"] *= factor
+        if step == 3:
+            gradients["output/W"][0] *= 1e15
+    return problem
+
+
+@pytest.mark.parametrize("kind", ["zero", "tiny", "denormal"])
+@pytest.mark.parametrize("name", known_optimizers())
+def test_gradients_of_0_leave_all_finite(name, kind):
+    options = {"momentum": 0.9} if "momentum" in name else {}
+    values = run_in_graph(lambda: get_optimizer_class(name)(learning_rate=0.1, **options), _small_problem(kind))
+    assert all(numpy.isfinite(value).all() for value in values.values())
+
+
+@pytest.mark.parametrize("epsilon_1", [1e-30, 0.0])
+def test_adafactor_is_that_of_more_digits_also_where_gradients_are_0(epsilon_1):
+    def run(dtype):
+        problem = make_problem(dtype)
+        for gradients in problem.gradients:
+            gradients["output/W"][1] = 0
+            gradients["output/W"][:, 2] = 0
+        options = {"learning_rate": 0.1, "epsilon_1": epsilon_1}
+        return problem.initial["output/W"], run_in_graph(lambda: Adafactor(**options), problem)["output/W"]
+
+    (initial, found), (_, expected) = run("float32"), run("float64")
+    numpy.testing.assert_allclose(found, expected, rtol=1e-5)
+    numpy.testing.assert_array_equal(found[1], initial[1])
+    numpy.testing.assert_array_equal(found[:, 2], initial[:, 2])
+    assert (found[0, :2] != initial[0, :2]).all()

@@ -17,7 +17,7 @@ from returnn.engine.epochs import with_epoch
 from returnn.engine.report.progress import Progress
 from returnn.engine.report.small_batches import small_batches_of_config
 from returnn.engine.run.interrupts import Interrupts
-from returnn.engine.run.non_finite import NonFiniteError
+from returnn.engine.run.non_finite import NonFiniteError, text_about_parameter
 from returnn.engine.run.resumable_pass import ResumablePass
 from returnn.engine.run.scores import Scores
 from returnn.engine.run.unfinished import Wishes
@@ -28,7 +28,12 @@ from returnn.tf.engine.feeding.batches import make_feeder
 from returnn.tf.engine.feeding.feed import FeedBatch
 from returnn.tf.engine.passes.lockstep import Steps, StepsOfAll, StepsToTheEnd
 from returnn.tf.engine.passes.long_steps import LongSteps
-from returnn.tf.engine.passes.non_finite import NON_FINITE_LOSS, first_non_finite_layer, non_finite_losses
+from returnn.tf.engine.passes.non_finite import (
+    NON_FINITE_LOSS,
+    first_non_finite_layer,
+    first_non_finite_variable,
+    non_finite_losses,
+)
 from returnn.tf.engine.passes.out_of_memory import out_of_memory_error
 from returnn.tf.engine.passes.score_fetches import first_unaligned, score_fetches, unaligned_fetches
 from returnn.tf.engine.passes.step_in_parts import NotInParts, StepInParts
@@ -320,6 +325,9 @@ class DataPass(ResumablePass):
         return f"{what}, step {self.num_steps}, sequences {tags}"
 
     def _non_finite_error(self, feed: dict[Any, Any], batch: FeedBatch) -> NonFiniteError:
+        where = f"{self._where(batch)}: the loss is not finite. The parameters are those of before the step.\n"
+        if (parameter := first_non_finite_variable(self.session.tf_session)) is not None:
+            return NonFiniteError(where + text_about_parameter(parameter))
         state = (self.session.network, self.session.tf_session, feed)
         layer = first_non_finite_layer(*state)
         if layer:
@@ -328,8 +336,7 @@ class DataPass(ResumablePass):
             names = ", ".join(non_finite_losses(*state)) or "constraints"
             first = f"All layers are finite, but not the losses: {names}."
         return NonFiniteError(
-            f"{self._where(batch)}: the loss is not finite. The parameters are those of before the step.\n  {first}\n"
-            "  Lower 'learning_rate', set 'gradient_clip_global_norm', or look at the data."
+            f"{where}  {first}\n  Lower 'learning_rate', set 'gradient_clip_global_norm', or look at the data."
         )
 
     def _non_finite_gradient_error(self, feed: dict[Any, Any], batch: FeedBatch) -> NonFiniteError:

@@ -17,6 +17,17 @@ def checked_objective(objective: tf.Tensor) -> tf.Tensor:
     return tf.debugging.check_numerics(objective, NON_FINITE_LOSS)
 
 
+def first_non_finite_variable(session: tf.compat.v1.Session) -> str | None:
+    """:return: name of a parameter that is trained; None if all are finite"""
+    with session.graph.as_default():
+        flags = {
+            var.op.name: tf.reduce_all(tf.math.is_finite(var.read_value()))
+            for var in tf.compat.v1.trainable_variables()
+            if var.dtype.base_dtype.is_floating
+        }
+    return next((name for name, is_finite in session.run(flags).items() if not is_finite), None)
+
+
 def first_non_finite_layer(network: TFNetwork, session: tf.compat.v1.Session, feed: dict[Any, Any]) -> str | None:
     """
     :param network: with its parameters as they were in the step
