@@ -6,18 +6,20 @@ a value in Python, as a loop over frames does; for a decoder, one step with its 
 of whoever runs it. The file is run on batches of other sizes afterwards, and has to give the same.
 
 Each data key is an input, and the lengths of its axes are inputs `KEY:size1`, (batch,), counted with the batch as axis
-0. Outputs are those that the step marks, `NAME` and `NAME:size1`, with the batch first.
+0. Outputs are those that the step marks, `NAME` and `NAME:size1`, with the batch first. Axes of any size have the names
+of their dims, and the same ones in inputs and outputs where these are the same.
 """
 
 from __future__ import annotations
 
 import contextlib
 import io
+import itertools
 import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Sequence
+from collections.abc import Callable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -93,15 +95,18 @@ class _StepInputs:
         """Of all inputs."""
         return [*self.keys, *self.axes]
 
-    def dynamic_axes(self) -> dict[str, dict[int, str]]:
-        """:return: names of axes of any size, for the file"""
-        named: dict[str, dict[int, str]] = {}
-        for key in self.keys:
-            dims = enumerate(self.templates[key].dims)
-            axes = {i: "batch" if dim.is_batch_dim() else dim.name for i, dim in dims if dim.size is None}
-            if axes:
-                named[key] = axes
-        return {**named, **{name: {0: "batch"} for name in self.axes}}
+    def dynamic_axes(self, outputs: Mapping[str, Sequence[Dim]]) -> dict[str, dict[int, str]]:
+        """
+        :param outputs: dims, by name
+        :return: names of axes of any size, for the file. Who reads it takes those of the same name as of the same size
+        """
+        names = _NamesOfDims()
+        dims = {**{key: self.templates[key].dims for key in self.keys}, **outputs}
+        named = {
+            name: {axis: names.of(dim) for axis, dim in enumerate(dims[name]) if dim.size is None} for name in dims
+        }
+        sizes = {name: {0: "batch"} for name in self.axes}
+        return {name: axes for name, axes in {**named, **sizes}.items() if axes}
 
     def example(self, num_seqs: int, num_frames: int, rng: numpy.random.RandomState) -> tuple[torch.Tensor, ...]:
         """:return: random inputs; the first sequence has all frames"""
@@ -148,6 +153,24 @@ class _StepInputs:
         return data
 
 
+class _NamesOfDims:
+    """Each dim has another name, the same in all tensors."""
+
+    def __init__(self) -> None:
+        self._names: dict[Dim, str] = {}
+
+    def of(self, dim: Dim) -> str:
+        """:return: its own name, if no other one has it"""
+        if dim.is_batch_dim():
+            return "batch"
+        if dim not in self._names:
+            name = dim.name or "dim"
+            used = {"batch", *self._names.values()}
+            numbered = (f"{name}_{i}" for i in itertools.count(2))
+            self._names[dim] = name if name not in used else next(other for other in numbered if other not in used)
+        return self._names[dim]
+
+
 class _Step(torch.nn.Module):
     """A step of the model on plain tensors."""
 
@@ -170,6 +193,7 @@ class _Step(torch.nn.Module):
         self.wanted = list(output_names)
         self.epoch = epoch
         self.output_names: list[str] = []
+        self.output_dims: dict[str, Sequence[Dim]] = {}
 
     def forward(self, *arrays: torch.Tensor) -> tuple[torch.Tensor, ...]:
         """:return: outputs"""
@@ -186,6 +210,7 @@ class _Step(torch.nn.Module):
         for name in self.wanted:
             check_known("output", name, tensors, where="option '--output_names'")
         self.output_names = self.wanted or list(tensors)
+        self.output_dims = {name: tensors[name].dims for name in self.output_names}
         return tuple(tensors[name].raw_tensor for name in self.output_names)
 
 
@@ -294,7 +319,7 @@ def _trace(step: _Step, example: tuple[torch.Tensor, ...], inputs: _StepInputs) 
                 opset_version=_OPSET,
                 input_names=inputs.names,
                 output_names=step.output_names,
-                dynamic_axes=inputs.dynamic_axes(),
+                dynamic_axes=inputs.dynamic_axes(step.output_dims),
             )
         except UserError as exc:
             raise ConfigError(f"the step cannot be exported to ONNX: {exc}\n{_HINT}") from exc

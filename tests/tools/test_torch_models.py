@@ -68,6 +68,14 @@ def select_step(*, model, extern_data, **kwargs):
     rf.get_run_ctx().mark_as_output(best, "best", dims=[batch_dim, time_dim])
 
 
+def names_step(*, model, extern_data, **kwargs):
+    x = extern_data["data"]
+    out, (spatial,) = rf.pool(x, mode="max", pool_size=2, strides=2, padding="valid", in_spatial_dims=[time_dim])
+    spatial.name = "time"  # as another one
+    rf.get_run_ctx().mark_as_output(out, "half", dims=[batch_dim, spatial, x.feature_dim])
+    rf.get_run_ctx().mark_as_output(x * 2.0, "same", dims=[batch_dim, time_dim, x.feature_dim])
+
+
 def samples_step(*, model, extern_data, **kwargs):
     x = extern_data["data"]
     raw = x.copy_transpose([batch_dim, time_dim, x.feature_dim]).raw_tensor
@@ -137,6 +145,31 @@ def test_onnx_of_a_whole_model(tool, model, tmp_path, inputs):
         feed = {"data": data[i : i + 1, :length], "data:size1": lengths[i : i + 1]}
         numpy.testing.assert_allclose(session.run(["output"], feed)[0][0], together[i, :length], atol=1e-5)
     assert ("output output:size1" in out) == (inputs is not None)
+
+
+def test_axes_of_onnx_have_the_names_of_their_dims(tool, model, tmp_path):
+    pytest.importorskip("onnx")
+    runtime = pytest.importorskip("onnxruntime")
+
+    def shapes(*options):
+        file = tmp_path / "names.onnx"
+        status, _, err = tool("torch_export_to_onnx", *model, file, "--verbosity", 1, *options)
+        assert (status, err) == (0, "")
+        session = runtime.InferenceSession(str(file), providers=["CPUExecutionProvider"])
+        return {node.name: node.shape for node in (*session.get_inputs(), *session.get_outputs())}
+
+    found = shapes("--forward_step", "names_step", "--input_names", "data")
+    time = found["data"][1]
+    assert found == {
+        "data": ["batch", time, 9],
+        "data:size1": ["batch"],
+        "half": ["batch", "time_2" if time == "time" else "time", 9],
+        "half:size1": ["batch"],
+        "same": ["batch", time, 9],
+        "same:size1": ["batch"],
+    }
+    found = shapes("--forward_step", "one_step", "--extern_data", "step_data")
+    assert {tuple(found[name]) for name in ("h", "c", "new_h", "new_c")} == {("batch", 4)}
 
 
 def test_onnx_of_a_model_in_mixed_precision_says_that_it_is_not(tool, model, tmp_path):
