@@ -52,6 +52,7 @@ class ModelInputs:
         """
         self.config = config
         self.default_key = default_key
+        self.needed: frozenset[str] = frozenset()  # keys that a search needs, as far as that is known
         self._templates = templates
         self._sample_rates: set[int] = set()  # of all audio so far
         self._vocabs = {key: _own_vocab(config, key) for key in templates}
@@ -103,7 +104,7 @@ class ModelInputs:
                 "audio": not template.sparse and self._audio_options(key) is not None,
             }
             for key, template in self._templates.items()
-            if template.available_for_inference or not for_search
+            if template.available_for_inference or not for_search or key in self.needed
         }
 
     def _array_of_list(self, index: int, item: Input, key: str, *, may_be_empty: bool) -> numpy.ndarray:

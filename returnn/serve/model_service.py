@@ -115,6 +115,8 @@ class ModelService:
             raise HttpError(415, f"{text} Send JSON, or the content of an audio file as 'audio/wav'.")
         with self._making_inputs:
             seq = {key: inputs.array(key, item, max_audio_s=self._max_audio_s) for key, item in items.items()}
+        if missing := sorted(inputs.needed.difference(items)):
+            raise UserError(f"the input {missing[0]!r} is missing. Needed: {', '.join(sorted(inputs.needed))}.")
         for key, array in seq.items():
             if not len(array) and self._what != "search":  # where nothing is found, then
                 raise UserError(f"the input {key!r} is empty.")

@@ -206,6 +206,17 @@ def test_page_and_info(text_url, frames_url):
     assert ask(f"{frames_url}/info")[1]["inputs"]["data"]["audio"]
 
 
+def test_inputs_that_a_search_needs_are_named():
+    model = ModelOfTests()
+    model.inputs.needed = frozenset({"data", "classes"})
+    with serving(model) as url:
+        inputs = ask(f"{url}/info")[1]["inputs"]
+        assert set(inputs) == {"data", "other", "classes"}
+        answer = (400, "the input 'classes' is missing. Needed: classes, data.")
+        assert search(url, {"input": [1]}) == answer
+        assert search(url, {"input": {"data": [1], "classes": [1]}})[0] == 200
+
+
 @pytest.mark.parametrize(("load", "epoch"), [("folder/mean.pt", None), ("net.012", 12), (None, 0)])
 def test_info_names_the_model_that_is_loaded(load, epoch):
     model = ModelOfTests(load=load)

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Collection
+from collections.abc import Collection, Mapping, Sequence
 from typing import Any
 
 import numpy as np
@@ -12,6 +12,7 @@ from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.dataset_seq import Array
 from returnn.datasets.core.extern_data import ExternDataLike
 from returnn.util.errors import ConfigError
+from returnn.util.texts.counted import counted
 
 SEQ_TAG_KEY = "seq_tag"
 SEQ_IDX_KEY = "seq_idx"
@@ -49,6 +50,25 @@ def batch_to_raw_dict(
         else:
             arrays.update(_padded_arrays(batch, dataset, extern_data.data[key], key, enforce_min_len1))
     return arrays
+
+
+def check_same_lengths(lengths: Mapping[str, Array], tags: Sequence[Any]) -> None:
+    """
+    :param lengths: of two data keys that have the same time dim, (batch,), in frames
+    :param tags: of the sequences
+    :raises ConfigError: if they differ; names the first sequence where they do
+    """
+    (other, other_lengths), (key, own_lengths) = lengths.items()
+    wrong = np.flatnonzero(other_lengths != own_lengths)
+    if not wrong.size:
+        return
+    first = int(wrong[0])
+    seq = repr(str(tags[first])) if len(tags) == len(own_lengths) else f"{first} of a batch"
+    more = f" and {counted(wrong.size - 1, 'other')} of the batch" if wrong.size > 1 else ""
+    raise ConfigError(
+        f"extern_data: {other!r} and {key!r} have the same time dim, but other lengths in the sequence {seq}{more}:"
+        f" {other_lengths[first]} and {own_lengths[first]}."
+    )
 
 
 def check_shape_of_seq(data: Array, template: Any, key: str) -> None:

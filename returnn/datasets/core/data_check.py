@@ -149,7 +149,8 @@ def end_with_a_frame(end: NumbersDict, dataset: EpochSequences, seq_idx: int) ->
     :param end: of the sequence, by key
     :param dataset: has it
     :param seq_idx: of the sequence; its tag is noted if it is empty
-    :return: end of a sequence that has a frame, where empty ones are allowed
+    :return: end of a sequence that has a frame, where empty ones are allowed; also in other keys without frames, as
+        they may have the same dim
     """
     if not _noted:
         return end
@@ -158,7 +159,7 @@ def end_with_a_frame(end: NumbersDict, dataset: EpochSequences, seq_idx: int) ->
     if key is None or length[key] or not end.has_value_for(key):
         return end
     _noted[-1].add(dataset.get_tag(seq_idx))
-    return end + NumbersDict({name: int(name == key) for name in end})
+    return end + NumbersDict({name: int(name == key or length.get(name) == 0) for name in end})
 
 
 def _is_text(dtype: str) -> bool:

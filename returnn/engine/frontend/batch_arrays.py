@@ -6,10 +6,8 @@ from collections.abc import Sequence
 from dataclasses import dataclass, field, replace
 from typing import Any
 
-import numpy
-
 from returnn.datasets.core.batch import Batch
-from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict
+from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict, check_same_lengths
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.util.fits_to_data import check_fits_to_dataset
 from returnn.engine.training_position import BatchPosition
@@ -96,12 +94,8 @@ class ArrayMaker:
                 continue
             template = self.templates[key]
             other = key_of.setdefault(template.dims[template.time_dim_axis], key)
-            if not numpy.array_equal(lengths, arrays[f"{other}{_LENGTHS}"]):
-                raise ConfigError(
-                    f"extern_data: {other!r} and {key!r} have the same time dim, but the sequences from"
-                    f" {str(arrays[SEQ_TAG_KEY][0])!r} on have other lengths:"
-                    f" {arrays[f'{other}{_LENGTHS}'].tolist()[:5]} and {lengths.tolist()[:5]}."
-                )
+            if other != key:
+                check_same_lengths({other: arrays[f"{other}{_LENGTHS}"], key: lengths}, arrays[SEQ_TAG_KEY])
 
 
 def needed_keys(dataset: Dataset, templates: TensorDict, *, with_targets: bool) -> list[str]:

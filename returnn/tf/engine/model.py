@@ -2,14 +2,18 @@
 
 from __future__ import annotations
 
+import contextlib
+from collections.abc import Iterator
 from typing import Any
 
 import numpy
 
 from returnn.config import Config
+from returnn.datasets.core.dataset import Dataset
 from returnn.engine.hypothesis_files import best_hypothesis, with_words
 from returnn.engine.model_inputs import Inputs, ModelInputs, OutputOfSeqs, are_none, tags
 from returnn.tf.engine.engine import Engine
+from returnn.tf.engine.feeding.feed import needed_keys
 from returnn.tf.engine.outputs.hypotheses import check_labels
 from returnn.tf.engine.tasks import forward_engine, search_engine
 from returnn.tf.network import ExternData
@@ -48,7 +52,8 @@ class Model:
             return []
         engine = self._engine_for("search")
         dataset = self.inputs.dataset(inputs, may_be_empty=True)
-        results = engine.search(dataset, do_eval=False, output_layer_names=self._search_layers)
+        with _naming_missing_input("decode: the search", "decode", dataset):
+            results = engine.search(dataset, do_eval=False, output_layer_names=self._search_layers)
         hypotheses = [with_words(results[tag]) for tag in tags(results)]
         return hypotheses if with_beam else [best_hypothesis(hyps) for hyps in hypotheses]
 
@@ -74,13 +79,8 @@ class Model:
             return []
         dataset = self.inputs.dataset(inputs)
         outputs = OutputOfSeqs(name)
-        try:
+        with _naming_missing_input(f"forward: the layer {name!r}", "forward", dataset):
             engine.forward_with_callback(dataset=dataset, callback=outputs, layers=[name])
-        except MissingData as exc:
-            needed = ", ".join(f"{key!r}: [...]" for key in [*dataset.get_data_keys(), exc.key])
-            raise UserError(
-                f"forward: the layer {name!r} needs the input {exc.key!r}, too: model.forward({{{needed}}})."
-            ) from exc
         return [outputs.by_tag[tag] for tag in tags(outputs.by_tag)]
 
     def prepare(self, what: str) -> int | None:
@@ -93,8 +93,12 @@ class Model:
         """
         engine = self._engine_for(what, layer=self.config.options.forward_output_layer)
         if what == "search":
-            for name in self._search_layers:
-                check_labels(name, engine.network.get_layer(name).output)
+            found = {name: engine.network.get_layer(name).output for name in self._search_layers}
+            for name, output in found.items():
+                check_labels(name, output)
+            wanted = [output.raw_tensor for output in found.values()]
+            with engine.session.tf_session.graph.as_default():  # the size of the batch belongs to a graph
+                self.inputs.needed = frozenset(needed_keys(engine.network.extern_data, wanted))
         return engine.epoch
 
     def close(self) -> None:
@@ -116,3 +120,18 @@ class Model:
                 self._engine = forward_engine(self.config, layer)
             self._mode = mode
         return self._engine
+
+
+@contextlib.contextmanager
+def _naming_missing_input(what: str, method: str, dataset: Dataset) -> Iterator[None]:
+    """
+    :param what: is computed
+    :param method: of the model, that was called
+    :param dataset: of the inputs
+    :raises UserError: if an input is missing
+    """
+    try:
+        yield
+    except MissingData as exc:
+        given = ", ".join(f"{key!r}: [...]" for key in [*dataset.get_data_keys(), exc.key])
+        raise UserError(f"{what} needs the input {exc.key!r}, too: model.{method}({{{given}}}).") from exc

@@ -136,6 +136,47 @@ def test_model_with_a_decoder(folder):
     model.close()
 
 
+def test_inputs_that_share_a_dim_and_another_one(folder):
+    text = TRANSLATION.replace(
+        '{"data": {"vocab": vocab}',
+        """{
+    "data": {"vocab": vocab, "same_dim_tags_as": {"t": words}}, "second": {"vocab": vocab},
+    "factor": {"vocab": vocab, "same_dim_tags_as": {"t": words}}""",
+    )
+    dim = "from returnn.tensor import Dim\nwords = Dim(None, name='words')\n"
+    text = text.replace("behavior_version", f"{dim}behavior_version")
+    text = text.replace(
+        '"from": "data", "activation": None}',
+        """"from": "both", "activation": None},
+    "both": {"class": "combine", "kind": "add", "from": ["a", "b"]},
+    "a": {"class": "linear", "n_out": 4, "from": "data"}, "b": {"class": "linear", "n_out": 4, "from": "data:factor"},
+    "c": {"class": "linear", "n_out": 4, "from": "data:second"},
+    "other": {"class": "reduce", "mode": "mean", "axis": "T", "from": "c"}""",
+        1,
+    )
+    text = text.replace('["base:encoder", ', '["base:encoder", "base:other", ')
+    (folder / "demo.config").write_text(text)
+    for file in (folder / "model").iterdir():
+        file.unlink()
+    model = returnn.load("demo.config")
+    model.prepare("search")
+    assert set(model.inputs.describe(for_search=True)) == {"data", "second", "factor"}
+    inputs = {"data": ["", "\u2581a b"], "second": ["b", "b"], "factor": ["", "b b"]}
+    alone = model.decode({key: texts[1:] for key, texts in inputs.items()})
+    assert model.decode(inputs) == ["", *alone]
+    with pytest.raises(UserError, match=r"^decode: the search needs the input 'factor', too: model.decode\(\{'data': "):
+        model.decode({"data": ["b"], "second": ["b"]})
+    message = (
+        "extern_data: 'data' and 'factor' have the same time dim, but other lengths in the sequence 'seq-1' and"
+        " 1 other of the batch: 2 and 1."
+    )
+    texts = ["b", "b b", "b b b"]
+    with pytest.raises(UserError) as info:
+        model.decode({"data": texts, "second": texts, "factor": ["b", "b", "b"]})
+    assert message in str(info.value)
+    model.close()
+
+
 def test_audio_with_channels_of_a_data_set_inside_of_another_one(folder):
     config = CONFIG.replace('"sample_rate": 8000}', '"sample_rate": 8000, "num_channels": 2}')
     config = config.replace('"data": {"dim": 9}', '"data": {"shape": (None, 2, 9)}').replace("dev =", "inner =")

@@ -6,17 +6,15 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-import numpy
 import tensorflow as tf
 
 from returnn.datasets.core.batch import Batch
-from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict
+from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict, check_same_lengths
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.training_position import BatchPosition
 from returnn.tensor import Tensor, batch_dim
 from returnn.tf.engine.session.graph_ops import ops_before
 from returnn.tf.network.extern_data import ExternData
-from returnn.util.errors import ConfigError
 from returnn.util.python.introspect import call_with_known
 
 
@@ -96,15 +94,23 @@ class FeedMaker:
             if placeholder is None:
                 continue
             other = key_of.setdefault(placeholder, key)
-            lengths, other_lengths = arrays[f"{key}_seq_lens"], arrays[f"{other}_seq_lens"]
-            if not numpy.array_equal(lengths, other_lengths):
-                raise ConfigError(
-                    f"extern_data: {other!r} and {key!r} have the same time dim, but the sequences from"
-                    f" {str(arrays[SEQ_TAG_KEY][0])!r} on have other lengths:"
-                    f" {other_lengths.tolist()[:5]} and {lengths.tolist()[:5]}."
-                )
-            feed[placeholder] = lengths
+            if other != key:
+                lengths = {name: arrays[f"{name}_seq_lens"] for name in (other, key)}
+                check_same_lengths(lengths, arrays.get(SEQ_TAG_KEY, ()))
+            feed[placeholder] = arrays[f"{key}_seq_lens"]
         return feed
+
+
+def needed_keys(extern_data: ExternData, fetches: Any) -> set[str]:
+    """
+    :param extern_data: with placeholders
+    :param fetches: what the session will compute: raw tensors and operations, nested in any way
+    :return: keys of the data whose values the fetches depend on
+    """
+    batch_size = _placeholder_or_none(batch_dim.dyn_size)
+    needed_ops = ops_before(fetches, given=() if batch_size is None else (batch_size.op,))
+    values = {key: data.raw_tensor for key, data in extern_data.data.items()}
+    return {key for key, raw in values.items() if _is_placeholder(raw) and raw.op in needed_ops}
 
 
 def _keys_to_feed(dataset: Dataset, extern_data: ExternData, used_keys: set[str], fetches: Any) -> list[str]:
@@ -112,9 +118,7 @@ def _keys_to_feed(dataset: Dataset, extern_data: ExternData, used_keys: set[str]
     used = {extern_data.default_input if key == "data" else key for key in used_keys}
     values = {key: extern_data.data[key].raw_tensor for key in extern_data.data if key in used}
     values = {key: raw for key, raw in values.items() if _is_placeholder(raw)}
-    batch_size = _placeholder_or_none(batch_dim.dyn_size)
-    needed_ops = ops_before(fetches, given=() if batch_size is None else (batch_size.op,))
-    needed = {key for key, raw in values.items() if raw.op in needed_ops}
+    needed = needed_keys(extern_data, fetches).intersection(values)
     extern_data.check_matched_dataset(dataset, (needed | (have & set(values))) - {SEQ_TAG_KEY, SEQ_IDX_KEY})
     return [key for key in values if key in have and key not in extern_data.extra_added_keys]
 
