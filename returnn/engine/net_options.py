@@ -2,8 +2,9 @@
 
 from __future__ import annotations
 
+import contextlib
 import difflib
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from typing import Any
 
 from returnn.config import Config
@@ -57,6 +58,21 @@ class OptionsOfNet:
             else:
                 self.config.set(key, value)
         self.original.clear()
+
+
+@contextlib.contextmanager
+def options_of_net(config: Config, net_dict: Mapping[str, Any]) -> Iterator[None]:
+    """
+    :param config: is changed in the `with` block
+    :param net_dict: options of its key `#config` hold there
+    :raises ConfigError: if it is no dict of options
+    """
+    options = OptionsOfNet(config)
+    options.apply(net_dict)
+    try:
+        yield
+    finally:
+        options.apply({})
 
 
 class DataOfNet:

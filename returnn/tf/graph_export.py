@@ -19,6 +19,7 @@ from returnn.config import Config
 from returnn.datasets.util.data_description import described_data
 from returnn.engine.graph_formats import GRAPH_FORMATS
 from returnn.engine.net_dicts import NetDicts
+from returnn.engine.net_options import options_of_net
 from returnn.engine.net_outputs import with_kept_layer
 from returnn.engine.pretrain import pretrain_from_config
 from returnn.log import log
@@ -177,7 +178,7 @@ def _build_graph(
 ) -> ExportedGraph:
     net_dict = _net_dict(config, mode, epoch=epoch)
     graph = tf.Graph()
-    with graph.as_default(), tf.device(f"/device:{device.upper()}:0"):
+    with options_of_net(config, net_dict), graph.as_default(), tf.device(f"/device:{device.upper()}:0"):
         batch_dim.reset_raw()
         tf1.set_random_seed(config.options.random_seed)
         train_flag = mode.train_flag

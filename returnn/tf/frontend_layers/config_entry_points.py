@@ -7,10 +7,12 @@ The net dict of a config with `get_model` and `train_step` (or `forward_step`): 
 
 from __future__ import annotations
 
+from collections.abc import Mapping
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.config import Config, get_global_config
+from returnn.datasets.util.data_description import described_data
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.tensor import Tensor, TensorDict
@@ -33,15 +35,37 @@ def get_net_dict(*, epoch: int, step: int | None) -> NetDictRaw:
     config = get_global_config()
     assert config is not None  # without one, that was an error
     with rf.backend_ctx(BACKEND_NAME), Layer.new_root() as root:
-        record_config(config, epoch=epoch, step=step or 0)
-        return root.make_net().make_net_dict_raw()
+        templates = extern_data_of_config(config)
+        record_config(config, templates, epoch=epoch, step=step or 0)
+        net_dict = root.make_net().make_net_dict_raw()
+    return {**_data_with_these_dims(config, templates), **net_dict}
 
 
-def record_config(config: Config, *, epoch: int, step: int) -> Any:
+def _data_with_these_dims(config: Config, templates: TensorDict) -> NetDictRaw:
+    """
+    Descriptions such as `{"dim": 40}` have other dims whenever they are read. Layers name those of one reading.
+
+    :return: part of a net dict, which says what the config describes without dims
+    """
+    described: Mapping[str, object] = described_data(config)
+    is_complete = {key: _has_dims(description) for key, description in described.items()}
+    if all(is_complete.values()):
+        return {}
+    return {"#config": {"extern_data": {**described, **{k: templates[k] for k, ok in is_complete.items() if not ok}}}}
+
+
+def _has_dims(description: object) -> bool:
+    if isinstance(description, Tensor):
+        return True
+    return isinstance(description, Mapping) and bool(description.get("dims") or description.get("dim_tags"))
+
+
+def record_config(config: Config, templates: TensorDict, *, epoch: int, step: int) -> Any:
     """
     Records model and step in the current root.
 
     :param config: has the functions
+    :param templates: of all data
     :param epoch: from 1
     :param step: number of training steps so far
     :return: the model
@@ -51,7 +75,7 @@ def record_config(config: Config, *, epoch: int, step: int) -> Any:
     rf.set_random_seed(config.options.random_seed)
     with rf.set_default_float_dtype_ctx(dtype):
         extern_data = TensorDict()
-        for key, template in extern_data_of_config(config).data.items():
+        for key, template in templates.data.items():
             extern_data.data[key] = register_extern_data(template)
         model = functions.make_model(epoch=epoch, step=step)
         if _STEPS_OF_TASKS.get(config.options.task) == "forward_step":

@@ -15,6 +15,7 @@ from returnn.datasets.generating import Task12AXDataset
 from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.tf.engine import Engine
 from returnn.tf.frontend_layers import get_net_dict
+from returnn.tf.graph_export import GraphMode, build_graph
 from returnn.tf.network import TFNetwork
 from returnn.util.errors import ConfigError
 
@@ -107,6 +108,37 @@ def test_training_by_get_model_learns(tmp_path: Path) -> None:
         names = {param.op.name for param in engine.network.get_params_list()}
     assert last < first
     assert names == {"linear/weight", "linear/bias"}
+
+
+def pooled_step(*, model: Model, extern_data: TensorDict, **_kwargs: Any) -> None:
+    x = rf.replace_dim(extern_data["data"], in_dim=extern_data["data"].feature_dim, out_dim=IN)[0]
+    logits = model(x)
+    logits = rf.reduce_mean(logits, axis=[dim for dim in logits.dims if dim not in (batch_dim, OUT)])
+    rf.softmax(logits, axis=OUT).mark_as_default_output()
+
+
+def test_dims_of_data_that_the_config_does_not_name_are_those_of_the_network() -> None:
+    """Descriptions have new dims whenever they are read, which the net dict has to keep."""
+    described = {"data": {"dim": 9}, "more": {"dim": 3, "sparse": True}}
+    cfg = config(extern_data=described, task="forward", forward_step=pooled_step, forward_output_layer=None)
+    with global_config_ctx(cfg):
+        exported = build_graph(cfg, GraphMode())
+        assert cfg.typed_dict["extern_data"] == described  # as before
+    (output,) = exported.outputs.values()
+    x = numpy.random.RandomState(1).normal(size=(2, 3, 9)).astype("float32")
+    with exported.graph.as_default(), tf.compat.v1.Session() as session:
+        session.run(tf.compat.v1.global_variables_initializer())
+        feed = {exported.inputs["data"]: x, exported.inputs["data, lengths of axis 1"]: [3, 2]}
+        feed[exported.inputs["size of the batch"]] = 2
+        got = session.run(output, feed)
+    logits = x @ (numpy.arange(18, dtype="float32").reshape(9, 2) / 10)
+    logits = numpy.stack([logits[0].mean(0), logits[1, :2].mean(0)])
+    numpy.testing.assert_allclose(got, numpy.exp(logits) / numpy.exp(logits).sum(-1, keepdims=True), rtol=1e-5)
+
+
+def test_net_dict_has_the_data_of_the_config_only_where_dims_are_not_named() -> None:
+    with global_config_ctx(config()):
+        assert "#config" not in get_net_dict(epoch=1, step=0)
 
 
 def _train_score(scores: dict[str, float]) -> float:
