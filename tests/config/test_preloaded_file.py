@@ -101,6 +101,30 @@ def test_all_that_does_not_fit_is_named_at_once():
         file.values(parameters, {"a": numpy.ones(3), "b": numpy.ones((2, 2))})
 
 
+@pytest.mark.parametrize(("name", "shape", "is_said"), [
+    ("lin.weight", (6, 8), True), ("lin.weight", (6, 7), False), ("lin.W", (6, 8), False),
+])  # fmt: skip
+def test_weights_of_torch_are_transposed(name, shape, is_said):
+    (file,) = preloaded_files({"lm": {"filename": "net.001"}}, ValuesToPreload)
+    with pytest.raises(ConfigError) as info:
+        file.values({name: numpy.ones((8, 6))}, {name: numpy.ones(shape)})
+    text = "  'lin.weight' is transposed: torch.nn.Linear has [out, in] where rf.Linear has [in, out]."
+    assert (text in str(info.value)) is is_said
+
+
+@pytest.mark.parametrize("options", [{}, {"ignore_missing": True}])
+def test_parameters_under_another_key_are_found(options):
+    (file,) = preloaded_files({"lm": {"filename": "net.001", **options}}, ValuesToPreload)
+    content = {"state_dict": {"a": numpy.ones(2)}, "hyper": {"lr": 0.1}, "epoch": 3}
+    with pytest.raises(ConfigError) as info:
+        file.values({"a": numpy.ones(2)}, content)
+    hint = "\n  The file has parameters in 'state_dict': 'checkpoint_key' says in which, as 'state_dict'."
+    assert str(info.value).endswith(hint)
+    option = {"lm": {"filename": "net.001", "checkpoint_key": "state_dict", **options}}
+    (file,) = preloaded_files(option, ValuesToPreload)
+    assert list(file.values({"a": numpy.ones(2)}, content)) == ["a"]
+
+
 def test_a_function_gets_the_rows_of_labels_of_before():
     def with_new_labels(*, name, shape, preload_model_state, **_):
         new = numpy.zeros(shape)

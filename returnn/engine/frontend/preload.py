@@ -74,7 +74,7 @@ class ValuesToPreload(PreloadedFile):
             what = f"no parameter of the model begins with {self.prefix!r}"
             if any(name.startswith(self.prefix) for name in parameters):
                 what = f"all parameters are ignored, or the file {self.filename!r} has none of them"
-            raise ConfigError(f"{where}: {what}, so nothing is loaded.")
+            raise ConfigError(f"{where}: {what}, so nothing is loaded.{_nested_hint(content)}")
         return values
 
     def _missing_text(self, missing: Mapping[str, str], content: Mapping[str, Any]) -> str:
@@ -82,11 +82,23 @@ class ValuesToPreload(PreloadedFile):
         more = f" (and {counted(len(missing) - 1, 'other')}: {some_of([*missing.values()][1:])})" * (len(missing) > 1)
         return (
             f"it has no {wanted!r}, for the parameter {name!r}{more}.\n"
-            f"  {nearest_hint(wanted, content)} 'ignore_missing' leaves out such parameters."
+            f"  {nearest_hint(wanted, content)} 'ignore_missing' leaves out such parameters.{_nested_hint(content)}"
         )
 
     def _is_ignored(self, name: str) -> bool:
         return name in self.ignore_params or name.startswith(tuple(self.ignore_params_prefixes) or ("\0",))
+
+
+def _nested_hint(content: Mapping[str, Any]) -> str:
+    """:return: which keys of the file may have the parameters, as those of other toolkits do; empty if none"""
+    nested = [
+        key
+        for key, value in content.items()
+        if isinstance(value, Mapping) and any(hasattr(entry, "shape") for entry in value.values())
+    ]
+    if not nested:
+        return ""
+    return f"\n  The file has parameters in {some_of(nested)}: 'checkpoint_key' says in which, as {nested[0]!r}."
 
 
 def check_fit(

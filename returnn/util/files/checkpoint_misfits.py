@@ -11,6 +11,10 @@ from returnn.util.system.warn_once import warn_once
 from returnn.util.texts.counted import counted
 
 _SIMILAR = 0.85  # of 1
+_TRANSPOSED = (
+    "{name!r} is transposed: torch.nn.Linear has [out, in] where rf.Linear has [in, out]. If the file is from there, "
+    "transpose all such weights in it, also square ones."
+)
 _MOST_SHAPES = 10  # that a message shows
 
 
@@ -22,6 +26,11 @@ class Misfit:
     parameter: str  # of the model
     in_file: tuple[int, ...]
     in_model: tuple[int, ...]
+
+    @property
+    def is_transposed(self) -> bool:
+        """Whether it is a matrix, and the other way round."""
+        return len(self.in_file) == 2 and self.in_file == self.in_model[::-1]
 
     def __str__(self) -> str:
         name = "" if self.name == self.parameter else f" (there {self.name!r})"
@@ -42,6 +51,9 @@ def misfits_text(misfits: Sequence[Misfit], *, advice: str = "") -> str:
     :return: for people, with all names in a form that the option `ignore_params` takes
     """
     more = len(misfits) - _MOST_SHAPES
+    transposed = next((x.name for x in misfits if x.is_transposed and x.name.endswith("weight")), None)
+    if transposed is not None:
+        advice = f"{advice} {_TRANSPOSED.format(name=transposed)}".strip()
     return "\n".join(
         [
             f"{counted(len(misfits), 'parameter')} of the model with another shape than in the file:",
