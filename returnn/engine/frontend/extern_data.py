@@ -31,6 +31,25 @@ def extern_data_of_config(config: Config) -> TensorDict:
     return templates
 
 
+def descriptions_with_dims_of(config: Config, templates: TensorDict) -> dict[str, object] | None:
+    """
+    A description such as `{"dim": 40}` has other dims whenever it is read.
+
+    :param config: its option `extern_data`
+    :param templates: as they were read once, see `extern_data_of_config`
+    :return: what the option can be in place of that, to have these dims; None: it names all of its dims itself
+    """
+    descriptions: Mapping[str, object] = described_data(config)
+    unnamed = [key for key, description in descriptions.items() if not _names_dims(description)]
+    return {**descriptions, **{key: templates[key] for key in unnamed}} if unnamed else None
+
+
+def _names_dims(description: object) -> bool:
+    if isinstance(description, Mapping):
+        return bool(description.get("dims") or description.get("dim_tags"))
+    return isinstance(description, Tensor)
+
+
 @contextlib.contextmanager
 def explains_missing_data(templates: Callable[[], TensorDict]) -> Iterator[None]:
     """

@@ -7,13 +7,11 @@ The net dict of a config with `get_model` and `train_step` (or `forward_step`): 
 
 from __future__ import annotations
 
-from collections.abc import Mapping
 from typing import Any
 
 import returnn.frontend as rf
 from returnn.config import Config, get_global_config
-from returnn.datasets.util.data_description import described_data
-from returnn.engine.frontend.extern_data import extern_data_of_config
+from returnn.engine.frontend.extern_data import descriptions_with_dims_of, extern_data_of_config
 from returnn.engine.frontend.functions import ModelFunctions
 from returnn.tensor import Tensor, TensorDict
 from returnn.tf.frontend_layers.layer import Layer
@@ -38,26 +36,8 @@ def get_net_dict(*, epoch: int, step: int | None) -> NetDictRaw:
         templates = extern_data_of_config(config)
         record_config(config, templates, epoch=epoch, step=step or 0)
         net_dict = root.make_net().make_net_dict_raw()
-    return {**_data_with_these_dims(config, templates), **net_dict}
-
-
-def _data_with_these_dims(config: Config, templates: TensorDict) -> NetDictRaw:
-    """
-    Descriptions such as `{"dim": 40}` have other dims whenever they are read. Layers name those of one reading.
-
-    :return: part of a net dict, which says what the config describes without dims
-    """
-    described: Mapping[str, object] = described_data(config)
-    is_complete = {key: _has_dims(description) for key, description in described.items()}
-    if all(is_complete.values()):
-        return {}
-    return {"#config": {"extern_data": {**described, **{k: templates[k] for k, ok in is_complete.items() if not ok}}}}
-
-
-def _has_dims(description: object) -> bool:
-    if isinstance(description, Tensor):
-        return True
-    return isinstance(description, Mapping) and bool(description.get("dims") or description.get("dim_tags"))
+    named = descriptions_with_dims_of(config, templates)  # layers name the dims that the data had in this reading
+    return net_dict if named is None else {"#config": {"extern_data": named}, **net_dict}
 
 
 def record_config(config: Config, templates: TensorDict, *, epoch: int, step: int) -> Any:
