@@ -16,11 +16,12 @@ import json
 import os
 import re
 import time
-from collections.abc import Collection, Iterator, Mapping
+from collections.abc import Collection, Iterator, Mapping, Sequence
 from dataclasses import asdict, dataclass, field
 from typing import Any
 
 from returnn.config import Config
+from returnn.config.preloaded_file import PreloadedFile
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.core.errors import DataError
 from returnn.datasets.hdf.hdf_file import stored_digest
@@ -31,7 +32,7 @@ from returnn.util.errors import UserError
 from returnn.util.files.atomic_file import write_atomic
 from returnn.util.files.checkpoint_names import get_checkpoint_filepattern
 from returnn.util.python.introspect import call_with_known
-from returnn.util.texts.counted import counted
+from returnn.util.texts.counted import counted, some_of
 
 _TRAINING_DATA = "train"
 _MAY_CHANGE_HINT = "'accept_changed_data = True' goes on with it. Another 'model' starts a new training."
@@ -197,6 +198,16 @@ class KnownData:
         self._compare_labels(known.labels, labels, may_change=True)
         self._compare_networks(known.network, network, params)
 
+    def other_labels_of_same_size(self, labels: Mapping[str, LabelsIdentity]) -> dict[str, LabelsIdentity]:
+        """
+        :param labels: of the vocabularies of another model
+        :return: by data key, those of this model for which that one has others, as many. Its keys may be other ones: a
+            language model calls "data" what is "classes" in a translation
+        """
+        contents, sizes = ({getattr(x, name) for x in labels.values()} for name in ("content", "num_labels"))
+        known = self._read().labels
+        return {key: x for key, x in known.items() if x.content not in contents and x.num_labels in sizes}
+
     @staticmethod
     def _compare_labels(
         known: Mapping[str, LabelsIdentity], labels: Mapping[str, LabelsIdentity], *, may_change: bool
@@ -234,6 +245,28 @@ def warn_of_other_labels(config: Config) -> None:
     model = config.options.model
     if model:
         KnownData(model).warn_of_changes(labels_of_config(config))
+
+
+def warn_of_labels_of_preloaded(
+    file: PreloadedFile, config: Config, loaded: Mapping[str, Sequence[int | None]]
+) -> None:
+    """
+    Says that parameters come from a model with other labels, which fits, as it has as many.
+
+    :param file: gives values to parameters
+    :param config: its vocabularies
+    :param loaded: shapes of these parameters, by name
+    """
+    known = KnownData.of_checkpoint(file.filename).other_labels_of_same_size(labels_of_config(config))
+    for key, labels in sorted(known.items()):
+        names = [name for name, shape in loaded.items() if labels.num_labels in shape]
+        if names:
+            log.print_warning(
+                f"{file.where}: {file.filename!r} was trained with other labels: its extern_data[{key!r}] has as many,"
+                f" {labels.num_labels:,}, but no vocabulary here has these. So the values"
+                f" of {some_of(names, 3)} are about other labels.\n"
+                "  With the vocabulary of then, they fit; 'ignore_params' leaves them out."
+            )
 
 
 def _identity_of_file(path: str, known: FileIdentity | None, *, with_content: bool) -> FileIdentity:

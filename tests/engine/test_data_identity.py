@@ -6,8 +6,11 @@ from pathlib import Path
 
 import pytest
 
+from returnn.config import Config
+from returnn.config.preloaded_file import preloaded_files
 from returnn.datasets.core.registry import init_dataset
-from returnn.engine.data_identity import KnownData
+from returnn.engine.data_identity import KnownData, warn_of_labels_of_preloaded
+from returnn.engine.run.known_labels import labels_of_config
 from returnn.log import log
 from returnn.util.errors import UserError
 from returnn.util.system.warn_once import forget_shown
@@ -142,3 +145,37 @@ def test_file_that_cannot_be_read_is_said(model, capsys):
     compare(model, generated(20))
     assert "it is not known which data was there before" in capsys.readouterr().out
     compare(model, generated(20))
+
+
+def labels_here(*labels, **more):
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": list(labels), "unknown_label": None}
+    return Config({"extern_data": {"classes": {"vocab": vocab}, **more}})
+
+
+@pytest.mark.parametrize(("here", "shape", "is_said"), [
+    (("a", "b", "c"), (4, 3), False),
+    (("c", "b", "a"), (4, 3), True),
+    (("c", "b", "a"), (4, 5), False),  # no value is about labels
+    (("a", "b", "c", "d"), (4, 4), False),  # it would not fit
+])  # fmt: skip
+def test_preloaded_values_are_about_the_same_labels(here, shape, is_said, model, capsys):
+    then = labels_of_config(labels_here("a", "b", "c"))
+    KnownData(model).compare({}, is_resumed=False, may_change=False, labels=then)
+    (file,) = preloaded_files({"old": {"filename": f"{model}.012", "init_for_train": True}})
+    warn_of_labels_of_preloaded(file, labels_here(*here), {"output/W": shape})
+    found = capsys.readouterr().out
+    assert bool(found) == is_said
+    assert not is_said or found == (
+        f"WARNING: option 'preload_from_files': 'old': '{model}.012' was trained with other labels: its"
+        " extern_data['classes'] has as many, 3, but no vocabulary here has these. So the values of 'output/W' are"
+        " about other labels.\n  With the vocabulary of then, they fit; 'ignore_params' leaves them out.\n"
+    )
+
+
+def test_preloaded_labels_may_have_another_data_key(model, capsys):
+    then = labels_of_config(labels_here("a", "b", "c"))  # a language model
+    KnownData(model).compare({}, is_resumed=False, may_change=False, labels={"data": then["classes"]})
+    (file,) = preloaded_files({"lm": {"filename": f"{model}.012", "prefix": "lm_"}})
+    source = labels_here("x", "y", "z").typed_dict["extern_data"]["classes"]  # in as many labels
+    warn_of_labels_of_preloaded(file, labels_here("a", "b", "c", data=source), {"lm_output/W": (4, 3)})
+    assert capsys.readouterr().out == ""

@@ -9,6 +9,7 @@ from typing import Any
 import returnn.frontend as rf
 from returnn.config import Config
 from returnn.config.preloaded_file import preloaded_files, warn_of_missing_files
+from returnn.engine.data_identity import warn_of_labels_of_preloaded
 from returnn.engine.frontend.preload import ValuesToPreload
 from returnn.engine.model_names import existing_models
 from returnn.util.backend_engine import BackendEngine
@@ -37,7 +38,8 @@ def preload_errors(config: Config, model: Any) -> Iterator[str]:
             try:
                 with file.opened():
                     content = _content(file.filename)
-                file.values(parameters, content)
+                values = file.values(parameters, content)
+                warn_of_labels_of_preloaded(file, config, {name: parameters[name].shape for name in values})
             except UserError as exc:
                 yield str(exc)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from collections.abc import Sequence
+from collections.abc import Callable, Sequence
 
 import tensorflow as tf
 
@@ -19,11 +19,13 @@ def set_preloaded_values(
     has_own_checkpoint: bool,
     params_prefix: str = "",
     network: NetworkWithLayers | None = None,
+    on_loaded: Callable[[PreloadedFile, dict[str, list[int | None]]], None] | None = None,
 ) -> list[tf.Variable]:
     """
     Parameters will get their values when the network is initialized.
 
     :param variables: parameters of the network
+    :param on_loaded: called with each file, and the shapes of the parameters that get their values from it, by name
     :return: those that get a value
     """
     found: dict[object, tf.Variable] = {}
@@ -53,5 +55,7 @@ def set_preloaded_values(
             if not loaded:  # no error, as a pretraining may add these layers later
                 what = f"no parameter with {file.prefix!r} in its name" if file.prefix else "no parameter"
                 log.print_warning(f"{file.where}: the network has {what} that is loaded from {file.filename!r}.")
+            elif on_loaded is not None:
+                on_loaded(file, {variable.op.name: variable.shape.as_list() for variable in loaded.values()})
             found.update(loaded)
     return list(found.values())

@@ -18,6 +18,7 @@ import returnn.frontend as rf
 from returnn.config import Config
 from returnn.config.preloaded_file import preloaded_files
 from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.engine.data_identity import warn_of_labels_of_preloaded
 from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.feeder import thread_feeder
@@ -190,6 +191,8 @@ class GraphRunner:
                 with file.opened():
                     content = read_checkpoint(file.filename)
                 found = file.values(variables, values_by_path(content))
+                shapes = {name: variables[name].shape.as_list() for name in found}
+                warn_of_labels_of_preloaded(file, self.config, shapes)
                 new.update({variables[name].ref(): numpy.asarray(value) for name, value in found.items()})
                 preloaded |= set(found)
         if filename is not None:

@@ -11,6 +11,7 @@ import tensorflow as tf
 from returnn.config import Config
 from returnn.config.preloaded_file import preloaded_files, warn_of_missing_files
 from returnn.engine.data import dataset_option
+from returnn.engine.data_identity import warn_of_labels_of_preloaded
 from returnn.engine.model_names import existing_models
 from returnn.tf.checkpoint.preload import set_preloaded_values
 from returnn.tf.inspection.report import NetReport
@@ -39,6 +40,7 @@ def preload_errors(config: Config, networks: Sequence[NetReport]) -> Iterator[st
                     variables,
                     is_training=is_training,
                     has_own_checkpoint=has_own,
+                    on_loaded=lambda file, shapes: warn_of_labels_of_preloaded(file, config, shapes),
                 )
             except UserError as exc:
                 yield str(exc)

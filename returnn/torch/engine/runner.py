@@ -16,6 +16,7 @@ from returnn import __version__
 from returnn.config import Config
 from returnn.config.preloaded_file import preloaded_files
 from returnn.datasets.core.batch_generator import BatchSetGenerator
+from returnn.engine.data_identity import warn_of_labels_of_preloaded
 from returnn.engine.frontend.batch_arrays import ArrayBatch, ArrayMaker
 from returnn.engine.frontend.extern_data import extern_data_of_config
 from returnn.engine.frontend.feeder import thread_feeder
@@ -141,6 +142,8 @@ class TorchRunner:
                 with file.opened():
                     content = checkpoints.load_model_file(file.filename)
                 values = file.values(self.parameters, content)
+                shapes = {name: tuple(self.parameters[name].shape) for name in values}
+                warn_of_labels_of_preloaded(file, self.config, shapes)
                 set_parameters(self.parameters, values)
                 names |= set(values)
         return names

@@ -11,6 +11,8 @@ from rich.console import Console
 import returnn.__main__ as rnn
 from returnn.config import Config, set_global_config
 from returnn.datasets.util.vocabulary import SentencePieces, Vocabulary
+from returnn.engine.data_identity import KnownData
+from returnn.engine.run.known_labels import labels_of_config
 from returnn.log import log
 from returnn.tensor import Dim, batch_dim
 from returnn.tf.checkpoint.average import write_checkpoint
@@ -1024,6 +1026,24 @@ def config_of_preloading(**more):
         "output": {"class": "softmax", "from": "scaled", "target": "classes", "loss": "ce"},
     }
     return options(network=network, **more)
+
+
+def test_files_to_preload_are_about_the_same_labels(tmp_path, caplog):
+    values = {"hidden/W": (9, 4), "hidden/b": (4,), "output/W": (4, 2), "output/b": (2,)}
+    write_checkpoint({name: numpy.ones(shape, "float32") for name, shape in values.items()}, str(tmp_path / "old.001"))
+    for labels in (["a", "b"], ["b", "a"]):
+        vocab = {"class": "Vocabulary", "vocab_file": None, "labels": labels, "unknown_label": None}
+        file = {"filename": str(tmp_path / "old.001"), "init_for_train": True}
+        extern_data = {"data": {"dim": 9}, "classes": {"vocab": vocab}}
+        more = {"model": str(tmp_path / "net"), "preload_from_files": {"old": file}, "check_data": False}
+        config = Config({**config_of_preloading(**more), "extern_data": extern_data})
+        if labels == ["a", "b"]:
+            then = labels_of_config(config)
+            KnownData(str(tmp_path / "old")).compare({}, is_resumed=False, may_change=False, labels=then)
+        caplog.clear()
+        assert check_config(config).errors == []
+        said = "So the values of 'output/W', 'output/b' are about other labels." in caplog.text
+        assert said == (labels == ["b", "a"])
 
 
 def test_files_to_preload_are_there_and_fit(tmp_path):

@@ -14,6 +14,7 @@ import tensorflow as tf
 
 from returnn.config import Config
 from returnn.config.preloaded_file import PreloadedFile
+from returnn.engine.data_identity import warn_of_labels_of_preloaded
 from returnn.engine.model_names import no_model_error
 from returnn.engine.report.initial_values import warn_of_initial_values
 from returnn.engine.run.model_files import ModelToLoad
@@ -54,6 +55,7 @@ class ModelValues:
             is_training=self.updater is not None,
             has_own_checkpoint=model.epoch is not None,
             network=self.network,
+            on_loaded=lambda file, shapes: warn_of_labels_of_preloaded(file, self.config, shapes),
         )
         self.preloaded = {var.ref() for var in variables}
 
