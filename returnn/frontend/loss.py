@@ -30,6 +30,8 @@ class CtcOperands(NamedTuple):
     targets_spatial_dim: Dim
     input_spatial_dim: Dim
     label_loop: bool
+    classes: Dim | None
+    blank_index: int
 
 
 _CROSS_ENTROPIES: Watch[tuple[Tensor, Tensor, Dim]] = Watch()
@@ -92,7 +94,8 @@ def ctc_loss(
     :return: {...}, in nats: negative log probability of the targets; infinite, with gradient 0, where there is no
         alignment
     """
-    _CTC_OPERANDS.note(CtcOperands("ctc_loss", targets, targets_spatial_dim, input_spatial_dim, label_loop))
+    dims = targets_spatial_dim, input_spatial_dim
+    _CTC_OPERANDS.note(CtcOperands("ctc_loss", targets, *dims, label_loop, logits.feature_dim, blank_index))
     return get_backend_of(logits, targets).ctc_loss(
         logits=logits,
         logits_normalized=logits_normalized,
@@ -122,7 +125,8 @@ def ctc_best_path(
     :return: [..., input_spatial_dim] -> classes: the path with the highest probability, with blanks. Where there is no
         alignment, as the targets need more frames, these are any classes; `ctc_loss` with `max_approx` is infinite then
     """
-    _CTC_OPERANDS.note(CtcOperands("ctc_best_path", targets, targets_spatial_dim, input_spatial_dim, label_loop))
+    dims = targets_spatial_dim, input_spatial_dim
+    _CTC_OPERANDS.note(CtcOperands("ctc_best_path", targets, *dims, label_loop, logits.feature_dim, blank_index))
     return get_backend_of(logits, targets).ctc_best_path(
         logits=logits,
         logits_normalized=logits_normalized,

@@ -31,7 +31,7 @@ from returnn.engine.learning_rate_control import check_dynamic_learning_rate
 from returnn.engine.report.check_result import report_result
 from returnn.engine.report.compared_lengths import ComparedDims, wrong_lengths
 from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
-from returnn.engine.report.label_warnings import end_label_warnings, unknown_label_warnings
+from returnn.engine.report.label_warnings import blank_label_warnings, end_label_warnings, unknown_label_warnings
 from returnn.engine.report.learning_rate_warnings import (
     unknown_measure_text,
     unset_learning_rate_text,
@@ -72,6 +72,7 @@ def check_model(config: Config) -> None:
             samples: dict[str, DataSample] = {}
             errors += _data_errors(config, templates, looked_at, samples, found.compared)
             found.warnings += end_label_warnings(found.compared, found.predicted, samples.values(), templates.data)
+            found.warnings += blank_label_warnings(found.compared, samples, templates.data)
             for text in unknown_label_warnings(samples):
                 log.print_warning(text)
             is_computed = num_params <= _MOST_PARAMS_TO_COMPUTE and "train_step" in looked_at

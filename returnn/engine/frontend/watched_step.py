@@ -8,7 +8,7 @@ from contextlib import contextmanager
 from dataclasses import dataclass, field
 
 from returnn.engine.frontend.unaligned import HOW_TO_GO_ON
-from returnn.engine.report.compared_lengths import ComparedDims, IfTooLong, data_keys_of
+from returnn.engine.report.compared_lengths import ComparedDims, IfTooLong, blank_among_labels, data_keys_of
 from returnn.frontend._watch import IS_FINITE
 from returnn.frontend._watched_weights import watched_weights
 from returnn.frontend.loss import CtcOperands, watched_cross_entropies, watched_ctc_losses
@@ -80,6 +80,8 @@ def _compared_by_ctc(
 ) -> Iterator[ComparedDims]:
     is_loss = operands.function == "ctc_loss"
     own, frames = operands.targets_spatial_dim, operands.input_spatial_dim
+    labels = operands.targets.sparse_dim
+    blank = blank_among_labels(operands.blank_index, operands.classes, labels)
     for key in data_keys_of(own, templates):
         yield ComparedDims(
             f"rf.{operands.function}",
@@ -90,4 +92,5 @@ def _compared_by_ctc(
             needs_blanks=operands.label_loop,
             if_too_long=if_infinite if is_loss else "no alignment",
             how_to_go_on=HOW_TO_GO_ON if is_loss and if_infinite == "error" else "",
+            blank_label=blank if labels == templates[key].sparse_dim else None,
         )

@@ -37,6 +37,7 @@ class ComparedDims:
     needs_blanks: bool | None = None  # with CTC: whether there has to be one between two of the same. It may be shorter
     if_too_long: IfTooLong = "error"  # with CTC: or the loss is 0, the target is cut, or the output is no alignment
     how_to_go_on: str = ""  # a sentence for the error
+    blank_label: int | None = None  # with CTC: the label that is blank, if one is, so that no target may have it
 
     def wrong_lengths(self, sample: DataSample, lengths_of: Mapping[Dim, Array]) -> Iterator[str]:
         """
@@ -62,6 +63,17 @@ class ComparedDims:
             f"{counted(int(labels[i]), 'label')}{blanks}; {counted(int(frames[i]), 'frame')}."
             f"{_CONSEQUENCES.get(self.if_too_long, '')}{f' {self.how_to_go_on}' if self.how_to_go_on else ''}"
         )
+
+
+def blank_among_labels(blank: int, classes: Dim | None, labels: Dim | None) -> int | None:
+    """
+    :param blank: its class
+    :param classes: of the scores
+    :param labels: of the targets
+    :return: blank, if it is one of the labels. With more classes than labels, these may have been shifted
+    """
+    is_label = classes is not None and labels is not None and labels.size is not None and labels.size == classes.size
+    return blank if is_label else None
 
 
 def data_keys_of(dim: Dim, templates: Mapping[str, Tensor]) -> Iterator[str]:

@@ -57,6 +57,7 @@ class DataSample:
     tags: Sequence[str] = ()
     shapes: Mapping[str, Array] = field(default_factory=dict)  # by data key: [sequence, axis]
     num_repeats: Mapping[str, Array] = field(default_factory=dict)  # of labels: how many are the same as the one before
+    first_tags: Mapping[str, Mapping[int, str]] = field(default_factory=dict)  # of each label: a sequence that has it
     unknown_parts: Mapping[str, UnknownPart] = field(default_factory=dict)  # by data key, if there are any
     example: Mapping[str, Array] = field(default_factory=dict)  # the data of a short sequence, by key
 
@@ -158,6 +159,7 @@ def load_sample(dataset: Dataset, templates: Mapping[str, Tensor], *, limits: Ba
         tags=tags,
         shapes={key: numpy.array(of_key.shapes) for key, of_key in seen.items() if of_key.shapes},
         num_repeats={key: numpy.array(of_key.num_repeats) for key, of_key in seen.items() if of_key.num_repeats},
+        first_tags={key: of_key.first_tags for key, of_key in seen.items()},
         unknown_parts={key: part for key, of_key in seen.items() if (part := of_key.unknown_part()) is not None},
         example=example,
     )
@@ -204,6 +206,7 @@ class _Seen:
         self.shapes: list[tuple[int, ...]] = []
         self.last_labels: set[int] = set()
         self.num_repeats: list[int] = []
+        self.first_tags: dict[int, str] = {}
         self._num_labels = 0
         self._num_unknown = 0
         self._tag_of_unknown = ""
@@ -219,6 +222,8 @@ class _Seen:
         if self._is_sparse and data.ndim == 1:
             self.last_labels.update(map(int, data[-1:]))
             self.num_repeats.append(int((data[1:] == data[:-1]).sum()))
+            for label in numpy.unique(data):
+                self.first_tags.setdefault(int(label), tag)
         if self._unknown_label is not None:
             self._num_labels += data.size
             num_unknown = int((data == self._unknown_label).sum())

@@ -1,4 +1,4 @@
-"""Labels that a model cannot learn from its data, or should not: that of the end, and that of what is unknown."""
+"""Labels that a model cannot learn from its data, or should not: that of the end, blank, and what is unknown."""
 
 from __future__ import annotations
 
@@ -61,6 +61,31 @@ def _have_same_frames(key: str, other: str, samples: Sequence[DataSample], templ
         and bool((of_sample[other][:, 0] == of_sample[key][:, 0]).all())
         for of_sample in shapes
     )
+
+
+def blank_label_warnings(
+    compared: Sequence[ComparedDims], samples: Mapping[str, DataSample], templates: Mapping[str, Tensor]
+) -> Iterator[str]:
+    """
+    :param compared: of a network
+    :param samples: of data sets, by name
+    :param templates: of their data, by key
+    :return: targets of CTC which have the label that is blank: it is the class of both, so that scores are of something
+        else
+    """
+    for dims in compared:
+        for name, sample in samples.items():
+            tag = sample.first_tags.get(dims.target, {}).get(dims.blank_label)
+            if tag is None:
+                continue
+            vocab = templates[dims.target].vocab if dims.target in templates else None
+            label = f"label {dims.blank_label}" + (f" ({vocab.id_to_label(dims.blank_label)!r})" if vocab else "")
+            yield (
+                f"{dims.where}: {label} of the target {dims.target!r} is blank, but data {name!r} has it, first in"
+                f" {tag!r}. A label is the class of the same index, not shifted for blank: take a label that is in no"
+                " target, or one class more than there are labels, the last one."
+            )
+            break
 
 
 def unknown_label_warnings(samples: Mapping[str, DataSample]) -> Iterator[str]:

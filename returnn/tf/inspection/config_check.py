@@ -22,7 +22,7 @@ from returnn.engine.learning_rate_control import check_dynamic_learning_rate
 from returnn.engine.net_diff import is_same_net
 from returnn.engine.report.compared_lengths import wrong_lengths
 from returnn.engine.report.data_sample import DataSample, limits_of_data, load_sample, used_part
-from returnn.engine.report.label_warnings import end_label_warnings, unknown_label_warnings
+from returnn.engine.report.label_warnings import blank_label_warnings, end_label_warnings, unknown_label_warnings
 from returnn.engine.report.learning_rate_warnings import (
     unknown_measure_text,
     unset_learning_rate_text,
@@ -128,6 +128,7 @@ def check_config(config: Config) -> ConfigReport:
         report.hints += batch_hints(report.last_networks)
         compared = report.networks[0].network.notes.compared_dims
         report.warnings += end_label_warnings(compared, predicted, report.samples.values(), extern_data.data)
+        report.warnings += blank_label_warnings(compared, report.samples, extern_data.data)
         report.warnings += unknown_label_warnings(report.samples)
         names = {layer.name for network in report.networks for layer in network.layers}
         text = unknown_measure_text(config, names)

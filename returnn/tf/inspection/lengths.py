@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Iterator
 
-from returnn.engine.report.compared_lengths import ComparedDims, IfTooLong, data_keys_of
+from returnn.engine.report.compared_lengths import ComparedDims, IfTooLong, blank_among_labels, data_keys_of
 from returnn.tensor import Dim, Tensor
 from returnn.tf.inspection.found_layers import FoundLayer
 from returnn.tf.layers.core.layer_base import LayerBase
@@ -26,9 +26,12 @@ def compared_dims(found: FoundLayer) -> Iterator[ComparedDims]:
         yield from _of_loss(layer, layer.loss)
     if isinstance(layer, CtcLossLayer):
         logits, targets = layer.logits.output, layer.targets.output  # type: ignore[union-attr]
-        yield from _of_labels(layer, logits, targets, layer.label_loop, "zero")
+        blank = _blank_label(layer, logits.feature_dim, targets)
+        yield from _of_labels(layer, logits, targets, layer.label_loop, "zero", blank)
     if isinstance(layer, (ForcedAlignmentLayer, FastBaumWelchLayer)) and layer.aligned_labels() is not None:
-        yield from _of_labels(layer, layer.output, layer.aligned_labels(), layer.has_label_loop(), "no alignment")
+        labels = layer.aligned_labels()
+        blank = _blank_label(layer, layer.output.feature_dim or layer.output.sparse_dim, labels)
+        yield from _of_labels(layer, layer.output, labels, layer.has_label_loop(), "no alignment", blank)
     if found.loop is not None:
         root, inputs = layer.network.get_root_network(), found.loop.inputs
         for key in sorted(inputs.targets_of_frames & root.used_data_keys):
@@ -52,7 +55,16 @@ def _of_loss(layer: LayerBase, loss: Loss) -> Iterator[ComparedDims]:
             )
         if isinstance(loss, CtcLoss):
             has_loop, if_too_long = loss.has_label_loop(), loss.if_too_long()
-            yield ComparedDims(loss.where(), key, own, frames, "output", needs_blanks=has_loop, if_too_long=if_too_long)
+            yield ComparedDims(
+                loss.where(),
+                key,
+                own,
+                frames,
+                "output",
+                needs_blanks=has_loop,
+                if_too_long=if_too_long,
+                blank_label=_blank_label(loss, layer.output.feature_dim, target),
+            )
         return
     own_dims = [dim for dim in _dims_of_sequences(target) if dim not in layer.output.dims]
     frame_dims = [dim for dim in _dims_of_sequences(layer.output) if dim not in target.dims]
@@ -63,13 +75,31 @@ def _of_loss(layer: LayerBase, loss: Loss) -> Iterator[ComparedDims]:
 
 
 def _of_labels(
-    layer: LayerBase, scores: Tensor, labels: Tensor, label_loop: bool, if_too_long: IfTooLong
+    layer: LayerBase, scores: Tensor, labels: Tensor, label_loop: bool, if_too_long: IfTooLong, blank: int | None
 ) -> Iterator[ComparedDims]:
     if not (scores.have_time_axis() and labels.have_time_axis()):
         return
     own, frames = labels.get_time_dim_tag(), scores.get_time_dim_tag()
-    for key in data_keys_of(own, layer.network.get_root_network().extern_data.data):
-        yield ComparedDims(layer.where(), key, own, frames, "input", needs_blanks=label_loop, if_too_long=if_too_long)
+    templates = layer.network.get_root_network().extern_data.data
+    for key in data_keys_of(own, templates):
+        yield ComparedDims(
+            layer.where(),
+            key,
+            own,
+            frames,
+            "input",
+            needs_blanks=label_loop,
+            if_too_long=if_too_long,
+            blank_label=blank if labels.sparse_dim == templates[key].sparse_dim else None,
+        )
+
+
+def _blank_label(
+    asked: CtcLoss | CtcLossLayer | ForcedAlignmentLayer | FastBaumWelchLayer, classes: Dim | None, labels: Tensor
+) -> int | None:
+    if classes is None or classes.size is None:
+        return None
+    return blank_among_labels(asked.blank_of(classes), classes, labels.sparse_dim)
 
 
 def _dims_of_sequences(x: Tensor) -> list[Dim]:

@@ -210,3 +210,21 @@ def test_the_input_of_a_tagger_is_not_predicted(smoothing):
         target = rf.label_smoothing(tags, smoothing) if smoothing else tags
         rf.cross_entropy(estimated=logits, target=target, axis=CLASSES, estimated_type="logits")
     assert found.predicted == (set() if smoothing else {"tags"})
+
+
+@pytest.mark.parametrize(("classes", "blank", "warns"), [(LABELS, 1, True), (LABELS, 0, False), (CLASSES, 1, False)])
+def test_blank_that_targets_have_as_a_label(classes, blank, warns, capsys):
+    def train_step(*, model, extern_data, **_kwargs):
+        loss = rf.ctc_loss(
+            logits=model(extern_data["data"]), targets=extern_data["classes"], input_spatial_dim=TIME,
+            targets_spatial_dim=LABELS_TIME, blank_index=blank,
+        )  # fmt: skip
+        loss.mark_as_loss("ctc")
+
+    check_model(config_of(train_step, lambda **_kwargs: rf.Linear(FEATURE, classes)))
+    text = (
+        "rf.ctc_loss: label 1 of the target 'classes' is blank, but data 'train' has it, first in 'seq-0'."
+        " A label is the class of the same index, not shifted for blank: take a label that is in no target,"
+        " or one class more than there are labels, the last one."
+    )
+    assert (text in capsys.readouterr().out) is warns

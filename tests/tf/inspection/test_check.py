@@ -1063,3 +1063,33 @@ def test_files_to_preload_are_there_and_fit(tmp_path):
     (error,) = preloading(tmp_path, filename=file, var_name_mapping={"output/W": "out/W"})
     assert "1 of 5 parameters are not in it: 'out/W'." in error
     assert "'output/b' has the shape" in error
+
+
+@pytest.mark.parametrize("layer", ["loss", "layer", "fast_bw", "forced_align"])
+@pytest.mark.parametrize(
+    ("blank", "labels", "warns"), [(0, [1, 2, 1], False), (0, [1, 0, 2], True), (2, [1, 1], False)]
+)
+def test_blank_that_targets_have_as_a_label(layer, blank, labels, warns):
+    seqs = [{"data": numpy.zeros((9, 9), "float32"), "classes": labels}]
+    data = {"class": "StaticDataset", "data": seqs, "output_dim": {"data": (9, 2), "classes": (3, 1)}}
+    ctc = {"use_native": True, "ctc_opts": {"blank_index": blank}}
+    align = {"from": "log", "align_target_key": "classes", "ctc_opts": {"blank_idx": blank}, "is_output_layer": True}
+    forced = {"from": "log", "align_target": "data:classes", "topology": "ctc", "input_type": "log_prob"}
+    of_loss = {"loss": "ctc", "target": "classes", "loss_opts": ctc} if layer == "loss" else {}
+    network = {
+        "output": {"class": "softmax", "n_out": 3, "from": "data", **of_loss},
+        "log": {"class": "activation", "activation": "safe_log", "from": "output"},
+        "layer": {"class": "ctc_loss", "logits": "log", "targets": "data:classes", "blank_index": blank, "loss": "as_is"},
+        "fast_bw": {"class": "fast_bw", "align_target": "ctc", **align},
+        "forced_align": {
+            "class": "forced_align", **forced, "blank_idx": blank, "blank_included": True, "is_output_layer": True
+        },
+        "mse": {"class": "linear", "n_out": 9, "from": "data", "loss": "mse", "target": "data"},
+    }  # fmt: skip
+    kept = {"output", "log", "mse", layer}
+    network = {name: options for name, options in network.items() if name in kept}
+    extern_data = {"data": {"dim": 9}, "classes": {"dim": 3, "sparse": True}}
+    report = check_config(Config(options(network=network, train=data, extern_data=extern_data)))
+    assert not report.errors
+    text = "label 0 of the target 'classes' is blank, but data 'train' has it, first in 'seq-0'. A label is the class"
+    assert sum(text in warning for warning in report.warnings) == warns

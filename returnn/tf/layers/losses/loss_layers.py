@@ -136,14 +136,13 @@ class CtcLossLayer(NoSourcesLayer):
                 f"{self.where()}: the logits need a feature dim, the targets have to be labels.\n"
                 f"  Logits: {logits}, targets: {targets}."
             )
-        num_classes = logits.feature_dim.get_dim_value()
         value = rf.ctc_loss(
             logits=logits,
             logits_normalized=self.logits_normalized,
             targets=targets,
             input_spatial_dim=logits.get_time_dim_tag(),
             targets_spatial_dim=targets.get_time_dim_tag(),
-            blank_index=blank_class(self.blank_index, num_classes, option="blank_index", where=self.where()),
+            blank_index=self.blank_of(logits.feature_dim),
             max_approx=self.max_approx,
             label_loop=self.label_loop,
         )
@@ -151,6 +150,10 @@ class CtcLossLayer(NoSourcesLayer):
         if BehaviorVersion.get() >= 30 or self.logits_normalized:
             return without_infinity(value)
         return zero_with_gradient_of_softmax(value, logits, logits.feature_dim, logits.get_time_dim_tag())
+
+    def blank_of(self, classes: Dim) -> int:
+        """:return: the class of blank"""
+        return blank_class(self.blank_index, classes.get_dim_value(), option="blank_index", where=self.where())
 
 
 class SparseSoftmaxCrossEntropyWithLogitsLayer(NoSourcesLayer):

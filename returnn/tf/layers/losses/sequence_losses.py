@@ -247,8 +247,7 @@ class CtcLoss(SequenceLoss):
         num_labels = None if target.sparse_dim is None else target.sparse_dim.dimension
         if None in (num_classes, num_labels):
             return
-        index = self._own_options().blank_index
-        blank = blank_class(index, num_classes, option="blank_index", where=self.where())
+        index, blank = self._own_options().blank_index, self.blank_of(output.feature_dim)
         is_shifted = blank < num_labels < num_classes  # right only where a layer has made the labels so
         if are_labels_and_blank(index, num_classes, num_labels) or not (is_shifted or num_labels >= num_classes):
             return
@@ -304,7 +303,9 @@ class CtcLoss(SequenceLoss):
     def error_per_frame(self) -> Tensor:
         """:return: [B]"""
         logits = self._logits()
-        return self.edit_distance_after_decoding(logits, beam_width=self.beam_width, blank=self._blank(logits))
+        return self.edit_distance_after_decoding(
+            logits, beam_width=self.beam_width, blank=self.blank_of(self.require_axis())
+        )
 
     def _logits(self) -> Tensor:
         return self.log_prob_of_output(in_log_space=self.output_in_log_space)
@@ -323,10 +324,10 @@ class CtcLoss(SequenceLoss):
     def _own_options(self) -> OwnCtcOptions:
         return OwnCtcOptions(**self.ctc_opts) if self.use_native or self.use_viterbi else OwnCtcOptions()
 
-    def _blank(self, logits: Tensor) -> int:
-        """:return: the class, of the loss and of the error"""
-        num_classes = logits.feature_dim.get_dim_value()
-        return blank_class(self._own_options().blank_index, num_classes, option="blank_index", where=self.where())
+    def blank_of(self, classes: Dim) -> int:
+        """:return: the class of blank, for the loss and for the error"""
+        index = self._own_options().blank_index
+        return blank_class(index, classes.get_dim_value(), option="blank_index", where=self.where())
 
     def _negative_log_prob(self, logits: Tensor, options: OwnCtcOptions, *, normalized: bool) -> Tensor:
         target = self.require_target()
@@ -336,7 +337,7 @@ class CtcLoss(SequenceLoss):
             targets=target,
             input_spatial_dim=self.time_dim_of(logits),
             targets_spatial_dim=self.time_dim_of(target),
-            blank_index=self._blank(logits),
+            blank_index=self.blank_of(self.require_axis()),
             max_approx=self.use_viterbi,
             label_loop=options.has_label_loop(),
         )

@@ -90,7 +90,7 @@ class FastBaumWelchLayer(_ConcatInputLayer):
         frames = _Frames.of(self, source)
         self.warning = input_type_warning(self, self.input_type, _INPUT_TYPES)
         output = Tensor(self.name, dims=frames.dims, dtype=source.dtype, feature_dim=frames.classes)
-        labels, blank = self.aligned_labels(), self._blank(frames)
+        labels, blank = self.aligned_labels(), self.blank_of(frames.classes)
         if labels is not None:
             self._check_number(labels, frames)
         self.output_loss = Tensor("loss", dims=[frames.batch], dtype=source.dtype)
@@ -122,8 +122,10 @@ class FastBaumWelchLayer(_ConcatInputLayer):
                 f" {counted(frames.classes.dimension, 'class')}."
             )
 
-    def _blank(self, frames: _Frames) -> int:
-        return frames.blank(self.ctc_opts.get("blank_idx", -1), option="blank_idx", where=f"{self.where()}: 'ctc_opts'")
+    def blank_of(self, classes: Dim) -> int:
+        """:return: the class of blank, for CTC"""
+        index, where = self.ctc_opts.get("blank_idx", -1), f"{self.where()}: 'ctc_opts'"
+        return blank_class(index, classes.get_dim_value(), option="blank_idx", where=where)
 
     def _automata(self, frames: _Frames, labels: Tensor | None, blank: int) -> Fsa:
         if self.align_target == "sprint":
@@ -184,7 +186,7 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
         frames = _Frames.of(self, source)
         self.warning = input_type_warning(self, self.input_type, _INPUT_TYPES)
         labels = self.aligned_labels()
-        blank = frames.blank(self.blank_idx, option="blank_idx", where=self.where())
+        blank = self.blank_of(frames.classes)
         output = Tensor(self.name, dims=frames.dims[:2], dtype="int32", sparse_dim=self._sparse_dim(labels, frames))
         self.output_loss = Tensor("loss", dims=[frames.batch], dtype=source.dtype)
         if source.raw_tensor is None:
@@ -201,6 +203,10 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
         labels: Tensor = self.align_target.output
         _check_labels(self, labels, option="align_target")
         return labels
+
+    def blank_of(self, classes: Dim) -> int:
+        """:return: the class of blank"""
+        return blank_class(self.blank_idx, classes.get_dim_value(), option="blank_idx", where=self.where())
 
     def has_label_loop(self) -> bool:
         """:return: whether a label can last several frames"""
@@ -242,10 +248,6 @@ class _Frames:
         if not (source.have_batch_axis() and source.have_time_axis() and source.feature_dim and len(source.dims) == 3):
             raise ConfigError(f"{layer.where()}: the source has to have batch, time and feature dim, not {source}.")
         return cls(source.get_time_dim_tag(), source.get_batch_dim_tag(), source.feature_dim)
-
-    def blank(self, index: int, *, option: str, where: str) -> int:
-        """:return: see `blank_class`"""
-        return blank_class(index, self.classes.get_dim_value(), option=option, where=where)
 
     def mask(self) -> tf.Tensor:
         """:return: (T, B)"""
