@@ -356,7 +356,7 @@ def compute_loss(desc):
         ({**CASES["ce"], "loss_opts": {"input_type": "probs"}}, ["'probs'", "'prob'"]),
         ({**CASES["ce"], "loss_opts": {"focal_loss_factor": 1.0}, "target": "data", "n_out": 6}, ["class labels"]),
         ({**CASES["mse"], "n_out": 4}, ["different feature dims"]),
-        ({**CASES["ctc"], "n_out": 5, "target": "ids"}, ["blank", "n_out 6"]),
+        ({**CASES["ctc"], "n_out": 5, "target": "ids"}, ["blank", "'n_out' 6"]),
         ({**CASES["ctc"], "target": "data"}, ["sparse"]),
         ({**CASES["ctc"], "target": "ids", "loss_opts": {"ctc_opts": {"label_lop": 1}}}, ["'label_lop'", "Possible"]),
         ({"class": "copy", "from": "data", "loss": "edit_distance", "target": "ids"}, ["sparse", "ctc_decode"]),
