@@ -14,11 +14,12 @@ import re
 import sys
 import types
 from collections.abc import Callable, Collection, Mapping, Sequence
-from typing import Any, Literal, TypeVar, Union, get_args, get_origin
+from typing import Any, Literal, TypeVar, Union, get_args, get_origin, get_type_hints
 
 from returnn.tensor import Dim
-from returnn.util.errors import ConfigError
+from returnn.util.errors import ConfigError, check_known
 
+_OptionsT = TypeVar("_OptionsT")
 _PLAIN = (str, bytes, numbers.Number, list, tuple, set, dict)
 DTYPES = (
     "bool",
@@ -67,6 +68,21 @@ def check_type(option: str, value: Any, annotation: Any, *, where: str, meaning:
         return
     hint = f"\n  {option}: {meaning}" if meaning else ""
     raise ConfigError(f"{where}: option {option!r} has to be {_describe(annotation)}, not {_short(value)}.{hint}")
+
+
+def options_as(cls: type[_OptionsT], given: Mapping[str, Any], *, where: str) -> _OptionsT:
+    """
+    :param cls: a dataclass, with the keys of an option
+    :param given: in the config
+    :param where: how messages begin
+    :return: the dataclass with these values
+    :raises ConfigError: if there is no such key, or it cannot have this value
+    """
+    annotations, meanings = get_type_hints(cls), params_in_docstring(cls)
+    for key, value in given.items():
+        check_known("key", key, annotations, where=where)
+        check_type(key, value, annotations[key], where=where, meaning=meanings.get(key, ""))
+    return cls(**given)
 
 
 @functools.cache

@@ -3,11 +3,11 @@
 from __future__ import annotations
 
 import math
-from dataclasses import dataclass, fields
+from dataclasses import dataclass
 
 from returnn.config import Config
+from returnn.config.option_types import options_as
 from returnn.engine.learning_rate_control import LearningRateControl
-from returnn.util.errors import check_known
 
 
 @dataclass(frozen=True)
@@ -56,8 +56,4 @@ def best_model_options(config: Config) -> BestModelOptions | None:
         return None
     if option is True:
         return BestModelOptions()
-    for key in option:
-        check_known(
-            "key", key, [field.name for field in fields(BestModelOptions)], where="option 'use_last_best_model'"
-        )
-    return BestModelOptions(**option)
+    return options_as(BestModelOptions, option, where="option 'use_last_best_model'")

@@ -5,16 +5,17 @@ from __future__ import annotations
 import os
 import re
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass, field, fields
+from dataclasses import dataclass, field
 from typing import Any
 
 import numpy
 
 from returnn.config import Config
+from returnn.config.option_types import options_as
 from returnn.datasets.static import StaticDataset
 from returnn.engine.data import dataset_option, known_datasets, make_dataset
 from returnn.tensor import Dim
-from returnn.util.errors import ConfigError, check_known
+from returnn.util.errors import ConfigError
 from returnn.util.system.picture import new_figure, save_figure
 
 _MAX_LABELS = 60  # of an axis, so that they can be read
@@ -28,7 +29,8 @@ class AttentionPlot:
     """
     The option `attention_plot`.
 
-    :param layer: the weights, a layer of a loop, such as "output/weights"; for models in Python, an output that
+    :param layer: the weights, one layer of a loop, such as "output/weights"; of others, another run draws pictures into
+        another `folder`. For models in Python, an output that
         `forward_step` marks, whose last two dims are the rows and the columns
     :param data: the name of an option that holds data, or a description
     :param num_seqs: how many sequences, from the first on
@@ -60,9 +62,7 @@ class AttentionPlot:
                 "option 'attention_plot' is required: a dict with 'layer', the attention weights.\n"
                 '  For example attention_plot = {"layer": "output/weights", "data": "dev"}.'
             )
-        for name in options:
-            check_known("key", name, [entry.name for entry in fields(cls)], where="option 'attention_plot'")
-        return cls(**options)
+        return options_as(cls, options, where="option 'attention_plot'")
 
     @property
     def loop(self) -> str:

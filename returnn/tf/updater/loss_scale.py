@@ -7,17 +7,18 @@ The scale grows as long as gradients are finite. Where they are not, the step is
 from __future__ import annotations
 
 from collections.abc import Callable, Mapping, Sequence
-from dataclasses import dataclass, fields, replace
+from dataclasses import dataclass, replace
 
 import tensorflow as tf
 
 from returnn.config import Config
+from returnn.config.option_types import options_as
 from returnn.engine.run.mixed_precision import amp_dtype
 from returnn.tf.optimizers.base import Gradient
 from returnn.tf.optimizers.clip import values_of, with_values
 from returnn.tf.updater import gradient_steps
 from returnn.tf.updater.gradient_steps import VariableGradient
-from returnn.util.errors import ConfigError, check_known
+from returnn.util.errors import ConfigError
 
 
 @dataclass(frozen=True)
@@ -43,9 +44,7 @@ class LossScaleOptions:
         if option is None:
             option = amp_dtype(config.options.tf_amp, name="tf_amp") == "float16"
         if isinstance(option, Mapping):
-            for key in option:
-                check_known("key", key, [field.name for field in fields(cls)], where="option 'grad_scaler'")
-            return cls(**option)
+            return options_as(cls, option, where="option 'grad_scaler'")
         return cls() if option else None
 
 

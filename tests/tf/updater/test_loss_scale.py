@@ -84,6 +84,7 @@ def test_it_is_saved_with_the_optimizer():
 @pytest.mark.parametrize(
     ("options", "message"),
     [
+        ({"grad_scaler": {"init_scale": "8"}}, "'init_scale' has to be .*, not '8'"),
         ({"grad_scaler": {"init_scal": 1}}, "Did you mean 'init_scale'"),
         ({"grad_scaler": {"init_scale": 0}}, "should be above 0"),
         ({"tf_amp": "float8"}, "option 'tf_amp': there is no dtype 'float8'"),

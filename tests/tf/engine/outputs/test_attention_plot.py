@@ -142,6 +142,11 @@ def test_pictures_are_beside_the_model(tmp_path, capsys):
         ({"layer": "encoder/weights"}, "there is no layer 'encoder/weights'"),
         ({"layer": "output/att"}, "layer 'output/att': has .*\n  Expected attention weights: the batch, the steps"),
         ({"data": "nothing"}, "there is no data 'nothing'"),
+        (
+            {"layer": ["output/weights"]},
+            "'layer' has to be a text, not .'output/weights'..\n  layer: the weights, one",
+        ),
+        ({"num_seqs": "3"}, "'num_seqs' has to be .*, not '3'"),
         ({"serch": True}, "there is no key 'serch'.\n  Did you mean 'search'"),
     ],
 )
