@@ -13,6 +13,7 @@ import numpy
 from returnn.config import Config
 from returnn.datasets.audio_options import audio_options
 from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.core.dataset_seq import DEFAULT_KEY
 from returnn.datasets.core.registry import eval_config_expression
 from returnn.datasets.static import StaticDataset
 from returnn.datasets.util.audio_file import decode_audio
@@ -26,6 +27,7 @@ from returnn.tensor import Tensor, TensorDict
 from returnn.util.errors import UserError, check_known
 from returnn.util.files.near_files import hint_for_missing_file
 from returnn.util.system.warn_once import num_shown
+from returnn.util.texts.counted import counted
 
 Input = str | os.PathLike[str] | bytes | numpy.ndarray | Sequence[Any]
 Inputs = Sequence[Input] | Mapping[str, Sequence[Input]]  # with a mapping, by data key
@@ -76,6 +78,7 @@ class ModelInputs:
         numbers = {key: len(items) for key, items in arrays.items()}
         if len(set(numbers.values())) != 1:
             raise UserError(f"decode and forward: as many inputs of each data key are needed, got {numbers}.")
+        _warn_of_half_empty(arrays)
         seqs = [dict(zip(arrays, items, strict=True)) for items in zip(*arrays.values(), strict=True)]
         dataset = StaticDataset(seqs, output_dim=dims)
         dataset.seq_ordering = "sorted"  # so that those in a batch have similar lengths
@@ -208,6 +211,20 @@ def _warn(text: str) -> None:
     log.print_warning(text)
     if not log.verbose[2] and num_shown() > num_before:
         print(f"WARNING: {text}", file=sys.stderr)
+
+
+def _warn_of_half_empty(arrays: Mapping[str, Sequence[numpy.ndarray]]) -> None:
+    """Says that nothing is found without frames in the first data key, whatever others have; see `end_with_a_frame`."""
+    first = DEFAULT_KEY if DEFAULT_KEY in arrays else next(iter(arrays))
+    others = [items for key, items in arrays.items() if key != first]
+    wrong = [i for i, item in enumerate(arrays[first]) if not item.size and any(other[i].size for other in others)]
+    if wrong:
+        more = f" and {counted(len(wrong) - 1, 'other')}" if len(wrong) > 1 else ""
+        has, what = ("have", "results are") if len(wrong) > 1 else ("has", "result is")
+        _warn(
+            f"input {wrong[0]}{more} {has} nothing as {first!r}, though something as another data key: the {what}"
+            f" empty, too. Nothing is searched without {first!r}."
+        )
 
 
 def are_none(inputs: Inputs) -> bool:

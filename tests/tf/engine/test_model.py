@@ -136,7 +136,7 @@ def test_model_with_a_decoder(folder):
     model.close()
 
 
-def test_inputs_that_share_a_dim_and_another_one(folder):
+def test_inputs_that_share_a_dim_and_another_one(folder, capsys):
     text = TRANSLATION.replace(
         '{"data": {"vocab": vocab}',
         """{
@@ -164,6 +164,12 @@ def test_inputs_that_share_a_dim_and_another_one(folder):
     inputs = {"data": ["", "\u2581a b"], "second": ["b", "b"], "factor": ["", "b b"]}
     alone = model.decode({key: texts[1:] for key, texts in inputs.items()})
     assert model.decode(inputs) == ["", *alone]
+    capsys.readouterr()
+    model.decode({"data": ["b", ""], "second": ["", "b"], "factor": ["b", ""]})
+    assert (
+        "WARNING: input 1 has nothing as 'data', though something as another data key: the result is empty, too."
+        in (capsys.readouterr().err)
+    )
     with pytest.raises(UserError, match=r"^decode: the search needs the input 'factor', too: model.decode\(\{'data': "):
         model.decode({"data": ["b"], "second": ["b"]})
     message = (
