@@ -1093,3 +1093,30 @@ def test_blank_that_targets_have_as_a_label(layer, blank, labels, warns):
     assert not report.errors
     text = "label 0 of the target 'classes' is blank, but data 'train' has it, first in 'seq-0'. A label is the class"
     assert sum(text in warning for warning in report.warnings) == warns
+
+
+@pytest.mark.parametrize("layer", ["loss", "layer", "forced_align"])
+@pytest.mark.parametrize("blank", [0, 3, -1])
+def test_class_that_is_neither_label_nor_blank(layer, blank, caplog):
+    forget_shown()
+    ctc = {"use_native": True, "ctc_opts": {"blank_index": blank}}
+    forced = {"from": "log", "align_target": "data:classes", "topology": "ctc", "input_type": "log_prob"}
+    of_loss = {"loss": "ctc", "target": "classes", "loss_opts": ctc} if layer == "loss" else {}
+    network = {
+        "output": {"class": "softmax", "n_out": 4, "from": "data", **of_loss},
+        "log": {"class": "activation", "activation": "safe_log", "from": "output"},
+        "layer": {
+            "class": "ctc_loss",
+            "logits": "log",
+            "targets": "data:classes",
+            "blank_index": blank,
+            "loss": "as_is",
+        },
+        "forced_align": {"class": "forced_align", **forced, "blank_idx": blank, "is_output_layer": True},
+        "mse": {"class": "linear", "n_out": 9, "from": "data", "loss": "mse", "target": "data"},
+    }
+    network = {name: options for name, options in network.items() if name in {"output", "log", "mse", layer}}
+    extern_data = {"data": {"dim": 9}, "classes": {"dim": 3, "sparse": True}}
+    assert not errors_of(network=network, extern_data=extern_data, check_data=False)
+    text = "has 4 classes, of which 0 is blank, but the target has 3 labels.\n  A label is the class of the same index"
+    assert (text in caplog.text) is (blank == 0)

@@ -13,7 +13,7 @@ from returnn.tf.layers.core.loss import Loss, make_loss
 from returnn.tf.layers.core.network_protocol import Network
 from returnn.tf.layers.core.no_sources import NoSourcesLayer
 from returnn.tf.layers.losses.sequence_losses import num_infinite, without_infinity, zero_with_gradient_of_softmax
-from returnn.tf.layers.options.blank_class import blank_class
+from returnn.tf.layers.options.blank_class import blank_class, warn_of_shifted_labels
 from returnn.tf.layers.options.registry import get_loss_class
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError
@@ -136,6 +136,8 @@ class CtcLossLayer(NoSourcesLayer):
                 f"{self.where()}: the logits need a feature dim, the targets have to be labels.\n"
                 f"  Logits: {logits}, targets: {targets}."
             )
+        source, option = f"{self.where()}: option 'logits': {self.logits.name!r}", "'blank_index'"
+        warn_of_shifted_labels(self.blank_index, logits.feature_dim, targets.sparse_dim, source=source, option=option)
         value = rf.ctc_loss(
             logits=logits,
             logits_normalized=self.logits_normalized,

@@ -14,13 +14,17 @@ from returnn.tensor import Dim, Tensor
 from returnn.tf.frontend_low_level.kernels.native import has_operations
 from returnn.tf.layers.core.loss import Loss
 from returnn.tf.layers.losses.ctc_lengths import check_targets_fit
-from returnn.tf.layers.options.blank_class import are_labels_and_blank, blank_class, other_classes_than_labels
+from returnn.tf.layers.options.blank_class import (
+    are_labels_and_blank,
+    blank_class,
+    other_classes_than_labels,
+    warn_of_shifted_labels,
+)
 from returnn.tf.util.labels import bleu_of_labels, collapse_repeated, map_labels
 from returnn.tf.util.losses.ctc_search import best_path, best_prefixes
 from returnn.tf.util.safe_math import safe_log
 from returnn.util.behavior_version import BehaviorVersion
 from returnn.util.errors import ConfigError, check_known
-from returnn.util.system.warn_once import warn_once
 
 tf1 = tf.compat.v1
 _IGNORE_LONGER = "ignore_longer_outputs_than_inputs"
@@ -247,15 +251,13 @@ class CtcLoss(SequenceLoss):
         num_labels = None if target.sparse_dim is None else target.sparse_dim.dimension
         if None in (num_classes, num_labels):
             return
-        index, blank = self._own_options().blank_index, self.blank_of(output.feature_dim)
-        is_shifted = blank < num_labels < num_classes  # right only where a layer has made the labels so
-        if are_labels_and_blank(index, num_classes, num_labels) or not (is_shifted or num_labels >= num_classes):
-            return
-        option = "'blank_index' (in 'ctc_opts', with 'use_native')"
-        what = other_classes_than_labels(index, num_classes, num_labels, target="the target", option=option)
-        if not is_shifted:
-            raise ConfigError(f"{self.where()}: the output has {what}")
-        warn_once(f"{self.where()}: the output has {what}")
+        self.blank_of(output.feature_dim)
+        index, option = self._own_options().blank_index, "'blank_index' (in 'ctc_opts', with 'use_native')"
+        source = f"{self.where()}: the output"
+        if num_labels >= num_classes and not are_labels_and_blank(index, num_classes, num_labels):
+            what = other_classes_than_labels(index, num_classes, num_labels, target="the target", option=option)
+            raise ConfigError(f"{source} has {what}")
+        warn_of_shifted_labels(index, output.feature_dim, target.sparse_dim, source=source, option=option)
 
     def value_per_frame(self) -> Tensor:
         """:return: [B]"""

@@ -8,7 +8,9 @@ and there are as many classes as labels.
 
 from __future__ import annotations
 
+from returnn.tensor import Dim
 from returnn.util.errors import ConfigError
+from returnn.util.system.warn_once import warn_once
 from returnn.util.texts.counted import counted
 
 
@@ -63,3 +65,20 @@ def other_classes_than_labels(index: int, num_classes: int, num_labels: int, *, 
             f" if label {blank} is in no target. Otherwise, {behind}."
         )
     return f"{text}Either {behind}. Or {option} names a label that is in no target: 'n_out' {num_labels}."
+
+
+def warn_of_shifted_labels(index: int, classes: Dim, labels: Dim | None, *, source: str, option: str) -> None:
+    """
+    Warns of a class that is neither a label nor blank: that is right only where a layer has shifted the labels.
+
+    :param index: as given by an option
+    :param classes: of the source
+    :param labels: of the target
+    :param source: how the warning begins
+    :param option: how the option is named
+    """
+    num_classes, num_labels = classes.size, None if labels is None else labels.size
+    if num_classes is None or num_labels is None or not index % num_classes < num_labels < num_classes:
+        return
+    what = other_classes_than_labels(index, num_classes, num_labels, target="the target", option=option)
+    warn_once(f"{source} has {what}")

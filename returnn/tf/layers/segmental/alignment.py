@@ -11,7 +11,7 @@ from returnn.config.option_types import check_type
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.sources import _ConcatInputLayer
-from returnn.tf.layers.options.blank_class import blank_class
+from returnn.tf.layers.options.blank_class import blank_class, warn_of_shifted_labels
 from returnn.tf.layers.options.input_type import input_type_warning
 from returnn.tf.layers.values.length import raw_lengths
 from returnn.tf.sprint import get_sprint_automata_for_batch_op
@@ -230,8 +230,11 @@ class ForcedAlignmentLayer(_ConcatInputLayer):
         if expected.dimension != frames.classes.dimension:
             raise ConfigError(
                 f"{self.where()}: the source has {frames.classes.dimension} classes, but the labels with blank are "
-                f"{expected.dimension}.\n  Source: {frames.dims}, labels: {labels}."
+                f"{expected.dimension}.\n  Source: {frames.dims}, labels: {labels}.\n"
+                "  'blank_included': whether one of the labels is blank, 'blank_idx', and in no target."
             )
+        source, option = f"{self.where()}: the source", "'blank_idx' (with 'blank_included')"
+        warn_of_shifted_labels(self.blank_idx, frames.classes, labels.sparse_dim, source=source, option=option)
         return frames.classes
 
 
