@@ -159,6 +159,8 @@ def _warn_of_targets(exported: ExportedGraph, config: Config, also: Collection[s
     described = {key: desc for key, desc in described_data(config).items() if isinstance(desc, Mapping)}
     unknown = {key for key, desc in described.items() if desc.get("available_for_inference") is False}
     for key in sorted({exported.network.extern_data.default_target, *unknown}.intersection(also)):
+        if not any(name == key or name.startswith(f"{key}, ") for name in exported.inputs):
+            continue
         log.print_warning(
             f"the search needs {key!r}, which is a target: it is an input of the graph, though it is not known where"
             " the model is used.\n  Most often it only tells the search how long its result is. In place of that, give"

@@ -172,6 +172,14 @@ NEED_SECOND = {  # network; whether it needs more than the lengths
         "context": {"class": "generic_attention", "weights": "weights", "base": "base:frames"},
         "probs": {"class": "softmax", "from": ["state", "context"], "n_out": 5},
     }), True),
+    "weights so far": (changed({
+        "energy": {"class": "eval", "from": ["scores", "prev:sum"], "eval": "source(0) - source(1)"},
+        "scores": {"class": "dot", "from": ["base:frames", "state"], "reduce": "F"},
+        "weights": {"class": "softmax_over_spatial", "from": "energy"},
+        "sum": {"class": "combine", "kind": "add", "from": ["prev:sum", "weights"]},
+        "context": {"class": "generic_attention", "weights": "weights", "base": "base:frames"},
+        "probs": {"class": "softmax", "from": ["state", "context"], "n_out": 5},
+    }), True),
     "initial output": (changed({"state": linear("embedded", "prev:state", initial_output="base:mean")}), True),
     "initial state": (changed({"state": {
         "class": "rnn_cell", "unit": "standardlstm", "from": "embedded", "n_out": 4, "initial_state": "base:mean",

@@ -11,7 +11,7 @@ import returnn.frontend as rf
 from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.core.network_protocol import Network
-from returnn.tf.layers.structure.unavailable_data import require_available
+from returnn.tf.layers.structure.unavailable_data import require_available, require_lengths
 from returnn.tf.layers.values.constant import zeros_like_template
 from returnn.util.errors import ConfigError
 
@@ -50,6 +50,7 @@ def initial_value(
     if callable(value) and not hasattr(value, "output"):
         value = value()
     if isinstance(value, (bool, int, float, numpy.number)):
+        require_lengths(layer, template.dims)
         return rf.full(dims=template.dims, fill_value=_as_dtype(value, template.dtype), dtype=template.dtype)
     if isinstance(value, str):
         value = _of_word(value, template, layer, get_layer, apply_on_zeros)

@@ -13,7 +13,7 @@ from functools import cached_property
 from typing import Any
 
 from returnn.frontend import backend_ctx, get_selected_backend
-from returnn.tensor import Tensor
+from returnn.tensor import Dim, Tensor
 from returnn.tf.layers.core.layer_base import InternalLayer, LayerBase
 from returnn.tf.layers.options.layer_options import layers_in_options
 from returnn.util.errors import ConfigError
@@ -122,6 +122,22 @@ def check_value_of_target(layer: LayerBase, target: Tensor) -> None:
         known = layer.network.get_root_network().extern_data.data
         keys = [target.name] if target.name in known else []
         raise TargetNotAvailable(f"{layer.where()}: the target {target.name!r}", keys)
+
+
+def require_lengths(layer: LayerBase, dims: Sequence[Dim]) -> None:
+    """
+    :param layer: which has values with these dims
+    :param dims: such as the frames that attention remembers the weights of
+    :raises TargetNotAvailable: if lengths are those of data that is not there
+    """
+    if layer.network.only_template or get_selected_backend() == "template":
+        return
+    missing = [dim for dim in dims if dim.size is None and dim.dyn_size_ext is not None and dim.dyn_size is None]
+    missing = [dim for dim in missing if not dim.is_batch_dim()]
+    if missing:
+        known = layer.network.get_root_network().extern_data.data
+        keys = [key for key, data in known.items() if any(dim in data.dims for dim in missing)]
+        raise TargetNotAvailable(f"{layer.where()}: the dim {str(missing[0])!r}", keys)
 
 
 def require_available(layer: LayerBase) -> Tensor:
