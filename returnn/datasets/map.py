@@ -6,7 +6,7 @@ from collections.abc import Callable, Mapping, Sequence
 from typing import Any
 
 from returnn.datasets.core.corpus_dataset import CorpusDataset
-from returnn.datasets.core.data_dims import convert_data_dims
+from returnn.datasets.core.data_dims import convert_data_dims, shape_for_dims
 from returnn.datasets.core.dataset_seq import DEFAULT_KEY, Array
 from returnn.datasets.core.seq_order import GetSeqLen, SeqOrder
 from returnn.util.errors import ConfigError
@@ -20,7 +20,7 @@ class MapDatasetBase:
     """
 
     def __init__(self, data_types: Mapping[str, Mapping[str, Any]] | None = None) -> None:
-        """:param data_types: data key -> options as in `extern_data` (`dim`, `sparse`, `shape`, `dtype`)"""
+        """:param data_types: data key -> options as in `extern_data` (`dim`, `sparse`, `shape`, `dtype`, `dims`)"""
         self.data_types = dict(data_types or {})
 
     def __len__(self) -> int:
@@ -84,7 +84,7 @@ class MapDatasetWrapper(CorpusDataset):
                 f"{self.description}: option 'map_dataset' gives a {type(self._map_dataset).__name__},"
                 " which is not derived from MapDatasetBase."
             )
-        self._types = {key: dict(options) for key, options in self._map_dataset.data_types.items()}
+        self._types = {key: shape_for_dims(options) for key, options in self._map_dataset.data_types.items()}
         self.num_outputs = convert_data_dims(self._types)
         self.num_inputs = self.num_outputs[DEFAULT_KEY][0] if DEFAULT_KEY in self.num_outputs else 0
 

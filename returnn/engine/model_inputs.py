@@ -33,6 +33,7 @@ Input = str | os.PathLike[str] | bytes | numpy.ndarray | Sequence[Any]
 Inputs = Sequence[Input] | Mapping[str, Sequence[Input]]  # with a mapping, by data key
 _AUDIO_SUFFIXES = (".wav", ".flac", ".ogg", ".mp3")
 _IN_CONFIG = "config:"
+_KINDS = {"i": "iu", "u": "iu", "b": "b", "f": "fiu"}  # of NumPy's dtypes: what is wanted -> what can be given
 _DATA_WITH_AUDIO = ("search_data", "dev", "eval", "train")
 
 
@@ -240,7 +241,7 @@ def _as_array(item: Any, template: Tensor) -> numpy.ndarray:
         raise UserError(f"the input is a list of texts, but one text is one input, and the model expects {template}.")
     try:
         array = numpy.asarray(item)
-        is_of_kind = array.dtype.kind in ("iu" if numpy.dtype(template.dtype).kind in "iu" else "fiu") or not array.size
+        is_of_kind = array.dtype.kind in _KINDS.get(numpy.dtype(template.dtype).kind, "fiuc") or not array.size
         array = array.astype(template.dtype)
     except (ValueError, TypeError, OverflowError) as exc:
         reason = str(exc).rstrip(".")

@@ -14,7 +14,7 @@ from typing import Any
 
 import numpy
 
-from returnn.tensor import Dim
+from returnn.tensor import Dim, Tensor
 
 _EMPTY_CELL = object()
 
@@ -43,6 +43,8 @@ class _Comparison:
             return self._is_same_dim(one, other)
         if one is other:
             return True
+        if isinstance(one, Tensor):
+            return self._is_same_template(one, other)
         if isinstance(one, Mapping):
             return list(one) == list(other) and all(self.is_same(one[key], other[key]) for key in one)
         if isinstance(one, (list, tuple)):
@@ -56,6 +58,13 @@ class _Comparison:
         if isinstance(one, numpy.ndarray):
             return bool(numpy.array_equal(one, other))
         return bool(one == other)
+
+    def _is_same_template(self, one: Tensor, other: Tensor) -> bool:
+        """:return: whether both describe the same data; values are as different as any objects"""
+        if one.raw_tensor is not None or other.raw_tensor is not None:
+            return False
+        parts = ("dims", "sparse_dim", "dtype", "time_dim_axis", "feature_dim_axis", "vocab", "available_for_inference")
+        return all(self.is_same(getattr(one, part), getattr(other, part)) for part in parts)
 
     def _is_same_dim(self, one: Dim, other: Dim) -> bool:
         known, known_back = self._dims.setdefault(id(one), other), self._dims_back.setdefault(id(other), one)

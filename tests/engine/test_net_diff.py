@@ -4,7 +4,7 @@ import numpy
 import pytest
 
 from returnn.engine.net_diff import is_same_net
-from returnn.tensor import Dim
+from returnn.tensor import Dim, Tensor
 from returnn.tf.util.data import FeatureDim, SpatialDim
 
 
@@ -34,6 +34,17 @@ def test_nets_that_are_made_twice_are_the_same():
 )
 def test_each_difference_is_found(options):
     assert not is_same_net(make_net(), make_net(**options))
+
+
+@pytest.mark.parametrize("other", [{"size": 4}, {"name": "other"}, {"dtype": "float64"}, {"value": numpy.zeros(3, "float32")}])
+def test_templates_of_data(other):
+    def net(size=3, name="out", dtype="float32", value=None):
+        dim = FeatureDim(name, size)
+        return {"data": Tensor("data", dims=[dim], dtype=dtype, raw_tensor=value), "out_dim": dim}
+
+    assert is_same_net(net(), net())
+    assert not is_same_net(net(), net(**other))
+    assert not is_same_net(net(), {**net(), "out_dim": FeatureDim("out", 3)})
 
 
 def test_other_layers_or_their_order():

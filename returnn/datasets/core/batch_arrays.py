@@ -34,7 +34,8 @@ def batch_to_raw_dict(
     :param data_keys: which data keys. "seq_tag" and "seq_idx" may be among them.
     :param enforce_min_len1: whether the padded arrays have at least one frame
     :param exclude_data_key: which ones not
-    :return: by data key, the padded array. For keys with a time axis also `KEY_seq_lens`, (batch,), frames.
+    :return: by data key, the padded array. For keys with a time axis also `KEY_seq_lens`, (batch,), frames; for further
+        axes of no fixed size the sizes, (batch,), as `further_sizes` names them
     """
     assert batch.start_seq is not None
     assert batch.end_seq is not None
@@ -50,6 +51,18 @@ def batch_to_raw_dict(
         else:
             arrays.update(_padded_arrays(batch, dataset, extern_data.data[key], key, enforce_min_len1))
     return arrays
+
+
+def further_sizes(template: Any, key: str) -> dict[str, int]:
+    """
+    :param template: of the data key, with the batch dim
+    :param key: of the data
+    :return: for each axis of no fixed size, but batch and time: `KEY:size2`, where axes count with the batch -> the
+        axis of an array of one sequence
+    """
+    batch_axis, known = template.batch_dim_axis, (template.batch_dim_axis, template.time_dim_axis)
+    axes = [axis for axis, size in enumerate(template.batch_shape) if size is None and axis not in known]
+    return {f"{key}:size{axis}": axis - (batch_axis is not None and batch_axis < axis) for axis in axes}
 
 
 def check_same_lengths(lengths: Mapping[str, Array], tags: Sequence[Any]) -> None:
@@ -94,7 +107,11 @@ def _padded_arrays(batch: Batch, dataset: Dataset, template: Any, key: str, enfo
     parts = [_data_of_part(dataset, part, key) for part in batch.seqs]
     check_shape_of_seq(parts[0], template, key)
     dtype = None if template.dtype == "string" else template.dtype
-    if template.time_dim_axis is None:
+    sizes = {name: np.zeros(batch.num_slices, dtype=np.int32) for name in further_sizes(template, key)}
+    for name, axis in further_sizes(template, key).items():
+        for part, data in zip(batch.seqs, parts, strict=True):
+            sizes[name][part.batch_slice] = max(sizes[name][part.batch_slice], data.shape[axis])
+    if template.time_dim_axis is None and not sizes:
         return {key: np.stack(parts).astype(dtype or parts[0].dtype)}
     lengths = np.zeros(batch.num_slices, dtype=np.int32)
     offsets = [int(part.batch_frame_offset[key]) for part in batch.seqs]
@@ -106,9 +123,11 @@ def _padded_arrays(batch: Batch, dataset: Dataset, template: Any, key: str, enfo
     for part, offset, data in zip(batch.seqs, offsets, parts, strict=True):
         frames = padded[part.batch_slice, offset : offset + len(data)]
         frames[tuple(slice(0, size) for size in data.shape)] = data
+    if template.time_dim_axis is None:
+        return {key: padded, **sizes}
     if template.batch_dim_axis > template.time_dim_axis:
         padded = padded.swapaxes(0, 1)
-    return {key: padded, f"{key}_seq_lens": lengths}
+    return {key: padded, f"{key}_seq_lens": lengths, **sizes}
 
 
 def _data_of_part(dataset: Dataset, part: BatchSeqCopyPart, key: str) -> Array:

@@ -30,8 +30,25 @@ def _convert(key: str, dim: DataDim, leave_dict_as_is: bool) -> Any:
     return size, ndim
 
 
+def shape_for_dims(options: Mapping[str, Any]) -> dict[str, Any]:
+    """
+    :param options: as in `extern_data`, maybe with `dims` or `dim_tags`
+    :return: the same data with the `shape` of one sequence, `dim` and `sparse` in place of these
+    """
+    dims = options.get("dims") or options.get("dim_tags")
+    if not dims:
+        return dict(options)
+    shape = [dim.size for dim in dims if not dim.is_batch_dim()]
+    labels = options.get("sparse_dim")
+    features = [dim.size for dim in dims if dim.is_feature_dim()] or shape[-1:]
+    dim = getattr(labels, "size", labels) if labels is not None else features[-1] if features else None
+    known = {"shape": shape, "sparse": labels is not None, "dim": dim}
+    return {**{key: value for key, value in options.items() if key not in ("dims", "dim_tags")}, **known}
+
+
 def _from_data_options(options: Mapping[str, Any]) -> tuple[int | None, int]:
     """:return: dim and ndim; of features, the shape says how many there are, too"""
+    options = shape_for_dims(options)
     shape, labels = options.get("shape"), options.get("sparse_dim")
     is_sparse = options.get("sparse", labels is not None)
     dim = options.get("dim", getattr(labels, "size", labels))

@@ -7,7 +7,13 @@ from dataclasses import dataclass, field, replace
 from typing import Any
 
 from returnn.datasets.core.batch import Batch
-from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict, check_same_lengths
+from returnn.datasets.core.batch_arrays import (
+    SEQ_IDX_KEY,
+    SEQ_TAG_KEY,
+    batch_to_raw_dict,
+    check_same_lengths,
+    further_sizes,
+)
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.util.fits_to_data import check_fits_to_dataset
 from returnn.engine.training_position import BatchPosition
@@ -37,14 +43,21 @@ class ArrayBatch:
         return [self._part(slice(0, middle)), self._part(slice(middle, num_seqs))]
 
     def _part(self, seqs: slice) -> ArrayBatch:
-        lengths = {key: value[seqs] for key, value in self.arrays.items() if key.endswith(_LENGTHS)}
-        arrays = dict(lengths)
-        for key, value in self.arrays.items():
-            if key not in lengths:
-                part = value[seqs]
-                frames = lengths.get(f"{key}{_LENGTHS}")
-                arrays[key] = part if frames is None else part[:, : int(frames.max(initial=0))]
+        arrays = {name: value[seqs] for name, value in self.arrays.items()}
+        for name, lengths in list(arrays.items()):
+            key, axis = _axis_of_lengths(name)
+            if axis is not None:
+                longest = int(lengths.max(initial=0))
+                arrays[key] = arrays[key][(slice(None),) * axis + (slice(0, longest),)]
         return replace(self, arrays=arrays, seq_tags=self.seq_tags[seqs])
+
+
+def _axis_of_lengths(name: str) -> tuple[str, int | None]:
+    """:return: of which data key an array has lengths, and along which axis, with the batch as axis 0; None: of none"""
+    if name.endswith(_LENGTHS):
+        return name.removesuffix(_LENGTHS), 1
+    key, size, axis = name.rpartition(":size")
+    return (key, int(axis)) if size else (name, None)
 
 
 class ArrayMaker:
@@ -87,15 +100,16 @@ class ArrayMaker:
 
     def _check_common_lengths(self, arrays: dict[str, Any]) -> None:
         """:raises ConfigError: if data keys have the same time dim, but sequences of other lengths"""
-        key_of: dict[Any, str] = {}
+        name_of: dict[Any, tuple[str, str]] = {}
         for key in self.keys:
-            lengths = arrays.get(f"{key}{_LENGTHS}")
-            if lengths is None:
-                continue
             template = self.templates[key]
-            other = key_of.setdefault(template.dims[template.time_dim_axis], key)
-            if other != key:
-                check_same_lengths({other: arrays[f"{other}{_LENGTHS}"], key: lengths}, arrays[SEQ_TAG_KEY])
+            axes = {name: int(name.rpartition(":size")[2]) for name in further_sizes(template, key)}
+            if template.time_dim_axis is not None:
+                axes[f"{key}{_LENGTHS}"] = template.time_dim_axis
+            for name in axes.keys() & arrays.keys():
+                other, other_name = name_of.setdefault(template.dims[axes[name]], (key, name))
+                if other_name != name:
+                    check_same_lengths({other: arrays[other_name], key: arrays[name]}, arrays[SEQ_TAG_KEY])
 
 
 def needed_keys(dataset: Dataset, templates: TensorDict, *, with_targets: bool) -> list[str]:

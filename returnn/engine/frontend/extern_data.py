@@ -45,9 +45,7 @@ def descriptions_with_dims_of(config: Config, templates: TensorDict) -> dict[str
 
 
 def _names_dims(description: object) -> bool:
-    if isinstance(description, Mapping):
-        return bool(description.get("dims") or description.get("dim_tags"))
-    return isinstance(description, Tensor)
+    return isinstance(description, Mapping) and bool(description.get("dims") or description.get("dim_tags"))
 
 
 @contextlib.contextmanager

@@ -13,6 +13,7 @@ import returnn.frontend as rf
 from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY
 from returnn.engine.frontend.batch_arrays import ArrayBatch
 from returnn.tensor import Tensor, TensorDict, batch_dim
+from returnn.tf.engine.feeding.feed import length_placeholders
 from returnn.tf.network.extern_data import ExternData
 from returnn.util.python.nested import iter_nested
 
@@ -34,7 +35,7 @@ class GraphInputs:
         self.epoch: tf.Tensor = tf1.placeholder_with_default(tf.constant(1), (), name="epoch")
         self._batch_size = batch_dim.dyn_size
         # Found now: lengths are looked up in the graph that is the current one.
-        self._lengths = {key: _length_placeholder(tensor) for key, tensor in self.extern_data.data.items()}
+        self._lengths = {key: length_placeholders(tensor, key) for key, tensor in self.extern_data.data.items()}
 
     def feed(self, batch: ArrayBatch, *, train_flag: bool, epoch: int) -> dict[Any, Any]:
         """:return: what to feed for a step"""
@@ -44,8 +45,7 @@ class GraphInputs:
         for key, tensor in self.extern_data.data.items():
             if key in batch.arrays:
                 feed[tensor.raw_tensor] = batch.arrays[key]
-                if self._lengths[key] is not None:
-                    feed[self._lengths[key]] = batch.arrays[f"{key}_seq_lens"]
+                feed |= {placeholder: batch.arrays[name] for name, placeholder in self._lengths[key].items()}
         return feed
 
 
@@ -99,11 +99,3 @@ def as_fetches(values: Mapping[str, rf.Tensor | float]) -> dict[str, Any]:
 
 def _raw(value: Any) -> Any:
     return tf.convert_to_tensor(value.raw_tensor if isinstance(value, Tensor) else float(value))
-
-
-def _length_placeholder(tensor: Tensor) -> Any:
-    """:return: where the lengths of the frames go; None if there is nothing to feed"""
-    if tensor.time_dim_axis is None:
-        return None
-    lengths = tensor.dims[tensor.time_dim_axis].dyn_size
-    return lengths if tf.is_tensor(lengths) and lengths.op.type == "Placeholder" else None

@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import returnn.frontend as rf
-from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY
+from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, further_sizes
 from returnn.datasets.util.data_description import template_of_description
 from returnn.tensor import Tensor, TensorDict, batch_dim
 from returnn.torch.data.tensor_utils import numpy_to_torch
@@ -34,7 +34,8 @@ def raw_dict_to_extern_data(
     arrays: Mapping[str, Any], templates: TensorDict, *, num_seqs: int, device: str | torch.device
 ) -> TensorDict:
     """
-    :param arrays: padded arrays by data key, and their lengths, (batch,), in frames, by KEY_seq_lens
+    :param arrays: padded arrays by data key, and their lengths, (batch,), in frames, by KEY_seq_lens; those of further
+        dims are named by `further_sizes`
     :param templates: by key. Their dims get the lengths of the batch
     :param num_seqs: of the batch
     :param device: where the values go; the lengths stay on the CPU
@@ -50,13 +51,13 @@ def raw_dict_to_extern_data(
     for key, template in templates.data.items():
         if key not in arrays:
             continue
-        if template.time_dim_axis is not None and f"{key}_seq_lens" in arrays:
-            lengths = numpy_to_torch(arrays[f"{key}_seq_lens"])
-            time_dim = template.dims[template.time_dim_axis]
-            if time_dim.size is None:
-                time_dim.dyn_size_ext = Tensor(
-                    f"{time_dim.name}:lengths", dims=[batch_dim], dtype="int32", raw_tensor=lengths
-                )
+        axes = {name: int(name.rpartition(":size")[2]) for name in further_sizes(template, key)}
+        if template.time_dim_axis is not None and template.dims[template.time_dim_axis].size is None:
+            axes[f"{key}_seq_lens"] = template.time_dim_axis
+        for name, axis in axes.items():
+            if name in arrays:
+                dim, lengths = template.dims[axis], numpy_to_torch(arrays[name])
+                dim.dyn_size_ext = Tensor(f"{dim.name}:lengths", dims=[batch_dim], dtype="int32", raw_tensor=lengths)
         value = numpy_to_torch(arrays[key])
         tensor = template.copy_template()
         if isinstance(value, torch.Tensor):

@@ -28,7 +28,7 @@ import tensorflow as tf
 
 from returnn.config import Config
 from returnn.datasets.core.batch import Batch
-from returnn.datasets.core.batch_arrays import SEQ_TAG_KEY
+from returnn.datasets.core.batch_arrays import SEQ_TAG_KEY, further_sizes
 from returnn.datasets.core.batch_generator import BatchSetGenerator
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.run.batch_feeder import DEFAULT_CAPACITY, BatchFeeder
@@ -251,6 +251,7 @@ class InputContext:
             signature[key] = tf.TensorSpec(shape, tf.as_dtype(data.dtype))
             if data.time_dim_axis is not None:
                 signature[f"{key}{_LENGTHS}"] = tf.TensorSpec((), tf.int32)
+            signature |= {name: tf.TensorSpec((), tf.int32) for name in further_sizes(data, key)}
         return tf.data.Dataset.from_generator(self._seqs, output_signature=signature, **kwargs)
 
     def get_default_max_seqs(self) -> int:
@@ -308,6 +309,8 @@ class InputContext:
                 seq[key] = numpy.asarray(dataset.get_data(seq_idx, key), self.extern_data.data[key].dtype)
                 if self.extern_data.data[key].time_dim_axis is not None:
                     seq[f"{key}{_LENGTHS}"] = len(seq[key])
+                sizes = further_sizes(self.extern_data.data[key], key)
+                seq |= {name: seq[key].shape[axis] for name, axis in sizes.items()}
             self.parent.current_dataset_complete_frac = dataset.get_complete_frac(seq_idx) or 0.0
             yield seq
             seq_idx += 1

@@ -9,7 +9,13 @@ from typing import Any
 import tensorflow as tf
 
 from returnn.datasets.core.batch import Batch
-from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, batch_to_raw_dict, check_same_lengths
+from returnn.datasets.core.batch_arrays import (
+    SEQ_IDX_KEY,
+    SEQ_TAG_KEY,
+    batch_to_raw_dict,
+    check_same_lengths,
+    further_sizes,
+)
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.training_position import BatchPosition
 from returnn.tensor import Tensor, batch_dim
@@ -55,7 +61,7 @@ class FeedMaker:
         self.data_keys = _keys_to_feed(dataset, extern_data, used_keys, fetches)
         # Found now: in a thread, this graph is not the current one.
         self._placeholders = {key: extern_data.data[key].raw_tensor for key in self.data_keys}
-        self._length_placeholders = {key: _length_placeholder(extern_data.data[key]) for key in self.data_keys}
+        self._length_placeholders = {key: length_placeholders(extern_data.data[key], key) for key in self.data_keys}
         self._batch_size_placeholder = _placeholder_or_none(batch_dim.dyn_size)
 
     def feed_batch(self, batch: Batch) -> FeedBatch:
@@ -89,15 +95,14 @@ class FeedMaker:
         feed: dict[Any, Any] = {self._placeholders[key]: arrays[key] for key in self.data_keys}
         if self._batch_size_placeholder is not None:
             feed[self._batch_size_placeholder] = num_seqs
-        key_of: dict[Any, str] = {}
-        for key, placeholder in self._length_placeholders.items():
-            if placeholder is None:
-                continue
-            other = key_of.setdefault(placeholder, key)
-            if other != key:
-                lengths = {name: arrays[f"{name}_seq_lens"] for name in (other, key)}
-                check_same_lengths(lengths, arrays.get(SEQ_TAG_KEY, ()))
-            feed[placeholder] = arrays[f"{key}_seq_lens"]
+        name_of: dict[Any, tuple[str, str]] = {}
+        for key, placeholders in self._length_placeholders.items():
+            for name, placeholder in placeholders.items():
+                other, other_name = name_of.setdefault(placeholder, (key, name))
+                if other_name != name:
+                    lengths = {other: arrays[other_name], key: arrays[name]}
+                    check_same_lengths(lengths, arrays.get(SEQ_TAG_KEY, ()))
+                feed[placeholder] = arrays[name]
         return feed
 
 
@@ -131,8 +136,14 @@ def _placeholder_or_none(raw: Any) -> Any:
     return raw if _is_placeholder(raw) else None
 
 
-def _length_placeholder(tensor: Tensor) -> Any:
-    """:return: where the lengths of the time dim go; None if there is nothing to feed"""
-    if tensor.time_dim_axis is None:
-        return None
-    return _placeholder_or_none(tensor.dims[tensor.time_dim_axis].dyn_size)
+def length_placeholders(tensor: Tensor, key: str) -> dict[str, tf.Tensor]:
+    """
+    :param tensor: data with placeholders
+    :param key: of the data
+    :return: by the name of the array that goes there, as `batch_to_raw_dict` makes it: where lengths of dims are fed
+    """
+    axes = {name: int(name.rpartition(":size")[2]) for name in further_sizes(tensor, key)}
+    if tensor.time_dim_axis is not None:
+        axes[f"{key}_seq_lens"] = tensor.time_dim_axis
+    lengths = {name: _placeholder_or_none(tensor.dims[axis].dyn_size) for name, axis in axes.items()}
+    return {name: placeholder for name, placeholder in lengths.items() if placeholder is not None}
