@@ -174,6 +174,8 @@ def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item
     Which process or thread comes first is up to the machine and to what else it does. A test of several of them
     runs once more if it fails, and the summary names it (RERUN); one that fails twice has failed.
     """
+    unstable = [item.nodeid for item in items if " at 0x" in item.nodeid]
+    assert not unstable, f"names differ between the processes of -n, as they have addresses: {unstable[:3]}"
     if hasattr(config, "workerinput"):
         items.sort(key=lambda item: start_of(item.nodeid))
     for item in items:

@@ -43,7 +43,6 @@ def combined(data_map, **datasets):
         ({"class": "PostprocessingDataset", "dataset": lambda: ZIP, "map_seq": lambda seq, **_others: seq}, SPEECH),
         ({"class": "VariableDataset", "get_dataset": lambda dataset, **_others: dataset, "dataset": ZIP}, SPEECH),
     ],
-    ids=str,
 )
 def test_options_are_those_of_the_data_set_that_a_key_is_from(description, expected):
     assert audio_options(description, "data") == expected
