@@ -192,7 +192,8 @@ def test_further_data_without_names():
     with pytest.raises(ConfigError) as info:
         dataset_names(Config({"eval_datasets": "dev"}))
     assert str(info.value) == (
-        "option 'eval_datasets': got 'dev', but expected a dict.\n  Further data sets for evaluation, by name."
+        "option 'eval_datasets': got 'dev', but expected a dict.\n"
+        "  Further data sets for evaluation, by name, such as {'a': \"config:data_of('a')\"}."
     )
 
 

@@ -36,7 +36,9 @@ def test_each_difference_is_found(options):
     assert not is_same_net(make_net(), make_net(**options))
 
 
-@pytest.mark.parametrize("other", [{"size": 4}, {"name": "other"}, {"dtype": "float64"}, {"value": numpy.zeros(3, "float32")}])
+@pytest.mark.parametrize(
+    "other", [{"size": 4}, {"name": "other"}, {"dtype": "float64"}, {"value": numpy.zeros(3, "float32")}]
+)
 def test_templates_of_data(other):
     def net(size=3, name="out", dtype="float32", value=None):
         dim = FeatureDim(name, size)
