@@ -19,7 +19,7 @@ import os
 import re
 import sys
 import warnings
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import Any
 
@@ -29,7 +29,11 @@ import torch
 import returnn.frontend as rf
 from returnn.config import Config
 from returnn.engine.epochs import epoch_of_network
-from returnn.engine.frontend.extern_data import explains_missing_data, extern_data_of_config
+from returnn.engine.frontend.extern_data import (
+    explains_missing_data,
+    extern_data_of_config,
+    keys_not_said_to_be_unavailable,
+)
 from returnn.engine.frontend.outputs import output_tensors
 from returnn.engine.model_names import epoch_of_checkpoint
 from returnn.log import log
@@ -50,6 +54,14 @@ _HINT = "  Loops and conditions over values are not possible; export one step of
 _HINT_OPERATION = "  ONNX has no such operation. Others of PyTorch or rf may compute the same."
 _STDOUT = 1
 _NEEDED_FOR = "the export to ONNX"
+
+
+class _AsksForInput(Exception):
+    """The step asks for data that was not among its inputs, but can be."""
+
+    def __init__(self, key: str) -> None:
+        super().__init__(key)
+        self.key = key
 
 
 class _FailsOnExample(ConfigError):
@@ -80,6 +92,7 @@ class _StepInputs:
 
     templates: TensorDict
     keys: Sequence[str]
+    further: Collection[str] = ()  # keys that become inputs, too, if the step asks for them
     axes: dict[str, tuple[str, int]] = field(default_factory=dict)  # "data:size1" -> key, axis
 
     def __post_init__(self) -> None:
@@ -89,6 +102,11 @@ class _StepInputs:
                 if dim.size is None and not dim.is_batch_dim() and dim not in seen:
                     seen.append(dim)
                     self.axes[f"{key}:size{axis}"] = key, axis
+
+    def with_key(self, key: str) -> _StepInputs:
+        """:return: the same with one of the further keys"""
+        keys = [other for other in self.templates.data if other == key or other in self.keys]
+        return _StepInputs(self.templates, keys, [other for other in self.further if other != key])
 
     @property
     def names(self) -> list[str]:
@@ -202,7 +220,7 @@ class _Step(torch.nn.Module):
             extern_data = self.inputs.as_extern_data(arrays)
             expected = runner.functions.expected_outputs(extern_data)
             rf.init_forward_step_run_ctx(expected_outputs=expected, step=0, epoch=self.epoch)
-            with explains_missing_data(lambda: self.inputs.templates):
+            with explains_missing_data(lambda: self.inputs.templates), self._notices_further_inputs():
                 self.function(model=runner.model, extern_data=extern_data)
             tensors = output_tensors(rf.get_run_ctx().outputs)
         if not tensors:
@@ -212,6 +230,16 @@ class _Step(torch.nn.Module):
         self.output_names = self.wanted or list(tensors)
         self.output_dims = {name: tensors[name].dims for name in self.output_names}
         return tuple(tensors[name].raw_tensor for name in self.output_names)
+
+    @contextlib.contextmanager
+    def _notices_further_inputs(self) -> Iterator[None]:
+        try:
+            yield
+        except KeyError as exc:
+            key = getattr(exc, "tensor_name", exc.args[0] if exc.args else None)
+            if key in self.inputs.further:
+                raise _AsksForInput(key) from exc
+            raise
 
 
 def export_to_onnx(
@@ -228,7 +256,8 @@ def export_to_onnx(
     :param config: of a model
     :param checkpoint: whose parameters it gets
     :param filename: the new file
-    :param input_names: data keys that the step needs; default: those that are available for inference
+    :param input_names: data keys that the step needs; default: the input of the network, and what the step asks for,
+        unless it is said not to be available for inference
     :param output_names: of the outputs that are wanted; default: all
     :param forward_step: name of the function in the config
     :param extern_data: name of the option of the config that describes the inputs of that function
@@ -250,10 +279,10 @@ def export_to_onnx(
     runner._set_mode(train_flag=False)
     step = _Step(runner, function, inputs, output_names, epoch).eval()
     try:
-        content, batches, wanted = _traced(step, inputs, num_frames=1)
+        content, batches, wanted = _traced_with_its_inputs(step, num_frames=1)
     except _FailsOnExample:
-        content, batches, wanted = _traced(step, inputs, num_frames=_SAMPLES_OF_FRAME)
-    outputs = list(step.output_names)
+        content, batches, wanted = _traced_with_its_inputs(step, num_frames=_SAMPLES_OF_FRAME)
+    inputs, outputs = step.inputs, list(step.output_names)
     difference = _largest_difference(content, inputs.names, outputs, batches, wanted)
     if difference is not None and not difference < _TOLERANCE:
         raise ConfigError(
@@ -262,6 +291,17 @@ def export_to_onnx(
         )
     write_atomic(filename, content)
     return OnnxFile(inputs.names, outputs, len(content), difference)
+
+
+def _traced_with_its_inputs(
+    step: _Step, *, num_frames: int
+) -> tuple[bytes, list[tuple[torch.Tensor, ...]], list[tuple[torch.Tensor, ...]]]:
+    """:return: see `_traced`; what the step asks for is added to its inputs"""
+    while True:
+        try:
+            return _traced(step, step.inputs, num_frames=num_frames)
+        except _AsksForInput as exc:
+            step.inputs = step.inputs.with_key(exc.key)
 
 
 def _traced(
@@ -296,13 +336,14 @@ def _inputs(config: Config, extern_data: str, names: Sequence[str]) -> _StepInpu
             raise ConfigError(f"option {extern_data!r}: there is no dict of this name in the config.")
         config = Config({**config.typed_dict, "extern_data": described})
     templates = extern_data_of_config(config)
+    possible = keys_not_said_to_be_unavailable(config)
     keys = [key for key, template in templates.data.items() if template.available_for_inference]
     if described is not None:  # all of it is there to be inputs of the step, unless it says otherwise
-        keys = [key for key in templates.data if dict(described[key]).get("available_for_inference", True)]
+        keys = possible
     wanted = [name for name in names if ":size" not in name]
     for name in wanted:
         check_known("data key", name, templates.data, where="option '--input_names'")
-    return _StepInputs(templates, wanted or keys)
+    return _StepInputs(templates, wanted) if wanted else _StepInputs(templates, keys, set(possible) - set(keys))
 
 
 def _trace(step: _Step, example: tuple[torch.Tensor, ...], inputs: _StepInputs) -> bytes:

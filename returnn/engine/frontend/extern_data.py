@@ -48,6 +48,18 @@ def _names_dims(description: object) -> bool:
     return isinstance(description, Mapping) and bool(description.get("dims") or description.get("dim_tags"))
 
 
+def keys_not_said_to_be_unavailable(config: Config) -> list[str]:
+    """:return: of the data that can be the input of a step without targets, as no `available_for_inference` is False"""
+    descriptions: Mapping[str, object] = described_data(config)
+    return [key for key, description in descriptions.items() if _available_for_inference(description)]
+
+
+def _available_for_inference(description: object) -> bool:
+    if isinstance(description, Mapping):
+        return bool(description.get("available_for_inference", True))
+    return bool(getattr(description, "available_for_inference", True))
+
+
 @contextlib.contextmanager
 def explains_missing_data(templates: Callable[[], TensorDict]) -> Iterator[None]:
     """
