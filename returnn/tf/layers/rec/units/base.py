@@ -65,7 +65,7 @@ class RecUnit(BaseRNNCell):
         super().__init__()
         self.num_units = num_units
         self._parts_of_dims: dict[Dim, list[int]] = {}  # dims of parameters that consist of parts: gates, inputs
-        self.trainable: bool | None = None  # whether training changes the parameters; None: as the layer says
+        self.trainable = True  # False: training changes no parameters. Otherwise, the layer can still forbid it
 
     def use(
         self,
@@ -258,7 +258,11 @@ class RecUnit(BaseRNNCell):
     def parameter(self, name: str, dims: Sequence[Dim], initial: Any) -> Tensor:
         """:return: parameter of the layer, of which it is known what its axes consist of"""
         parts = [self._parts_of_dims.get(dim) or self.layer.parts_of(dim) for dim in dims]
-        return self.layer.parameter(name, dims, initial=initial, trainable=self.trainable, axes_split_info=parts)
+        return self.layer.parameter(name, dims, initial=initial, trainable=self.trained(), axes_split_info=parts)
+
+    def trained(self) -> bool | None:
+        """:return: whether training changes the parameters, None: as the layer says. Either of both can forbid it"""
+        return None if self.trainable else False
 
     def forward_weights(self, name: str, gates: Dim) -> Tensor:
         """:return: parameter [in_dim, gates]"""

@@ -35,6 +35,7 @@ class RawCellUnit(RecUnit):
         """
         super().__init__(num_units)
         self.cell = self.cell_class(num_units, **opts)
+        self.trainable = getattr(self.cell, "trainable", True)
         self.variables: dict[str, Any] = {}
 
     def make_parameters(self) -> None:
@@ -54,7 +55,7 @@ class RawCellUnit(RecUnit):
             with self._scope():
                 self.cell(self._transformed(frame), state)
         for variable in self.variables.values():
-            self.layer.add_param(variable, trainable=self.trainable)
+            self.layer.add_param(variable, trainable=self.trained())
 
     def project(self, source: Tensor) -> Tensor:
         """See `RecUnit.project`."""
