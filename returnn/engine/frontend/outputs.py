@@ -33,7 +33,7 @@ class OutputArray:
         """
         :param b: number of the sequence in the batch
         :return: without batch dim and padding; where lengths still depend on another dim, such as a beam, up to the
-            longest one
+            longest one. What has another size in each sequence is no feature dim
         """
         made: dict[Dim, Dim] = {}
         sizes: list[int] = []
@@ -57,7 +57,7 @@ class OutputArray:
             dims=[made[dim] for dim in self.template.dims[1:]],
             dtype=self.template.dtype,
             sparse_dim=self.template.sparse_dim,
-            feature_dim=made.get(self.template.feature_dim, self.template.feature_dim),
+            feature_dim=None if self.template.feature_dim_axis in self.lengths else self.template.feature_dim,
             raw_tensor=numpy.asarray(self.value[b][tuple(slice(0, size) for size in sizes)]),
         )
 
@@ -118,7 +118,10 @@ def output_arrays(tensors: Mapping[str, Tensor], values: Mapping[str, numpy.ndar
                     f"option 'forward_step': the output {name!r} has {counted(frames, 'frame')} in memory along "
                     f"{tensor.dims[axis].name!r}, but lengths up to {longest}."
                 )
-        arrays[name] = OutputArray(tensor.copy_template(name=name), numpy.asarray(values[name]), lengths)
+        template, value = tensor.copy_template(name=name), numpy.asarray(values[name])
+        if template.dtype == "bfloat16":  # which NumPy and files do not have; float32 has all of its values
+            template.dtype, value = "float32", value.astype("float32")
+        arrays[name] = OutputArray(template, value, lengths)
     return arrays
 
 
@@ -184,6 +187,7 @@ class HdfOutput(ForwardCallbackIface):
         """Adds a sequence."""
         check_known("output", self.name, outputs.data, where="option 'forward_output_layer'")
         output = outputs[self.name]
+        output = output if output.feature_dim is None else output.copy_with_feature_last()
         value = numpy.asarray(output.raw_tensor)
         has_frames = any(dim != output.feature_dim for dim in output.dims)
         value = value if has_frames else value[None]  # each sequence of an HDF file has frames

@@ -6,14 +6,15 @@ from pathlib import Path
 
 import numpy
 import pytest
+import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.datasets import init_dataset
 from returnn.datasets.hdf import HDFDataset
 from returnn.datasets.util.vocabulary import Vocabulary
-from returnn.engine.frontend.outputs import HdfOutput, HypothesesOutput
+from returnn.engine.frontend.outputs import HdfOutput, HypothesesOutput, each_seq, output_arrays
 from returnn.engine.frontend.references import References
-from returnn.tensor import Dim, Tensor, TensorDict
+from returnn.tensor import Dim, Tensor, TensorDict, batch_dim
 from returnn.util.errors import ConfigError
 from returnn.util.system.warn_once import forget_shown
 
@@ -122,3 +123,54 @@ def test_what_has_no_frames_is_one_frame_of_an_hdf_file(
     found = dataset.get_data(0, "data")
     assert found.shape == shape
     numpy.testing.assert_array_equal(found.reshape(values.shape), values)
+
+
+def _of_seqs(value: numpy.ndarray, dims: list[Dim], dtype: str = "float32", feature_dim: Dim | None = None) -> list:
+    """:return: of an output of a batch, what the callback gets of each sequence"""
+    output = Tensor("output", dims, dtype, feature_dim=feature_dim)
+    lengths = {
+        f"output:size{i}": Tensor("lengths", [batch_dim], "int32")
+        for i, dim in enumerate(dims)
+        if i and dim.size is None
+    }
+    values = {"output": value, **{name: numpy.array([2, 3], "int32") for name in lengths}}
+    return list(each_seq(output_arrays({"output": output, **lengths}, values), 2))
+
+
+def _in_hdf(folder: Path, seqs: list) -> list[numpy.ndarray]:
+    callback = HdfOutput(str(folder / "out.hdf"), "output")
+    for i, outputs in enumerate(seqs):
+        callback.process_seq(seq_tag=f"seq-{i}", outputs=outputs)
+    callback.finish()
+    dataset = HDFDataset([str(folder / "out.hdf")])
+    dataset.init_seq_order(epoch=1)
+    dataset.load_seqs(0, 2)
+    return [dataset.get_data(i, "data") for i in range(2)]
+
+
+def test_file_has_features_last_wherever_they_were(tmp_path: Path) -> None:
+    time, feature = Dim(None, name="time"), Dim(4, name="feature")
+    value = numpy.arange(24, dtype="float32").reshape(2, 4, 3)
+    first, second = _in_hdf(tmp_path, _of_seqs(value, [batch_dim, feature, time], feature_dim=feature))
+    numpy.testing.assert_array_equal(first, value[0, :, :2].T)
+    numpy.testing.assert_array_equal(second, value[1].T)
+
+
+def test_what_has_another_size_in_each_sequence_is_no_feature_dim(tmp_path: Path) -> None:
+    """Such as the weights of an attention of a sequence to itself, whose positions came in the place of features."""
+    time, position = Dim(None, name="time"), Dim(None, name="position")
+    value = numpy.arange(18, dtype="float32").reshape(2, 3, 3)
+    seqs = _of_seqs(value, [batch_dim, time, position], feature_dim=position)
+    assert seqs[0]["output"].feature_dim is None
+    first, second = _in_hdf(tmp_path, seqs)
+    numpy.testing.assert_array_equal(first.reshape(2, 2), value[0, :2, :2])
+    numpy.testing.assert_array_equal(second.reshape(3, 3), value[1])
+
+
+def test_bfloat16_is_float32_outside(tmp_path: Path) -> None:
+    feature = Dim(4, name="feature")
+    value = numpy.arange(8, dtype="float32").reshape(2, 4)  # as PyTorch's values come, and those of TensorFlow:
+    for each in (value, tf.constant(value, tf.bfloat16).numpy()):
+        seqs = _of_seqs(each, [batch_dim, feature], "bfloat16", feature_dim=feature)
+        assert seqs[1]["output"].dtype == "float32"
+        numpy.testing.assert_array_equal(numpy.concatenate(_in_hdf(tmp_path, seqs)), value)

@@ -14,7 +14,7 @@ def make_parser() -> argparse.ArgumentParser:
     add_config(parser, "config", help="file of a config with 'get_model' and 'forward_step'")
     parser.add_argument("checkpoint", help="with the parameters")
     parser.add_argument("out_onnx_filename", help="the new file")
-    parser.add_argument("--input_names", help="data keys, with commas. Default: those that are there for inference")
+    parser.add_argument("--input_names", help="data keys, with commas. Default: the input, and what the step asks for")
     parser.add_argument("--output_names", help="outputs that the step marks, with commas. Default: all")
     parser.add_argument("--forward_step", default="forward_step", help="function of the config, such as a decoder step")
     parser.add_argument("--extern_data", default="extern_data", help="option of the config with the inputs of it")
