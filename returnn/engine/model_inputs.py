@@ -96,6 +96,11 @@ class ModelInputs:
         check_known("data key", key, self._templates, where="the inputs")
         return self._array(item, key, max_audio_s=max_audio_s)
 
+    def is_one_value(self, key: str) -> bool:
+        """:return: whether a sequence has one number or label of this data key, such as the language, and no axes"""
+        check_known("data key", key, self._templates, where="the inputs")
+        return not _sizes_of_seq(self._templates[key])
+
     def describe(self, *, for_search: bool) -> dict[str, dict[str, Any]]:
         """
         :param for_search: without what a search should find
@@ -151,7 +156,12 @@ class ModelInputs:
                 f"{text[:60]!r} is no audio file ({', '.join(_AUDIO_SUFFIXES)}), and the input {template} has no"
                 " 'vocab', so that text cannot be its labels."
             )
-        return vocab.get_seq(text)
+        labels = vocab.get_seq(text)
+        if not self.is_one_value(key):
+            return labels
+        if len(labels) != 1:
+            raise UserError(f"{text[:60]!r} is {counted(len(labels), 'label')}, but the model expects one: {template}.")
+        return labels[0]
 
     def _of_audio(self, content: bytes, key: str, *, max_s: float, name: str) -> numpy.ndarray:
         template = self._templates[key]

@@ -118,7 +118,7 @@ class ModelService:
         if missing := sorted(inputs.needed.difference(items)):
             raise UserError(f"the input {missing[0]!r} is missing. Needed: {', '.join(sorted(inputs.needed))}.")
         for key, array in seq.items():
-            if not len(array) and self._what != "search":  # where nothing is found, then
+            if not array.size and self._what != "search":  # where nothing is found, then
                 raise UserError(f"the input {key!r} is empty.")
         return seq
 
@@ -131,8 +131,10 @@ class ModelService:
         if not items:
             raise UserError("the input is empty.")
         for key, item in items.items():
-            if not isinstance(item, (str, list)):
-                raise UserError(f"the input {key!r} is {json.dumps(item)}, expected a text or a list.")
+            one = self.model.inputs.is_one_value(key)
+            if not (isinstance(item, str) or (_is_number(item) if one else isinstance(item, list))):
+                expected = "number" if one else "list"
+                raise UserError(f"the input {key!r} is {json.dumps(item)}, expected a text or a {expected}.")
         return items
 
     def _compute(self, seqs: Sequence[Seq]) -> list[Any]:
@@ -153,6 +155,10 @@ class ModelService:
         if self._what == "search":
             return self.model.decode(inputs, with_beam=True)
         return self.model.forward(inputs, self._layer)
+
+
+def _is_number(item: Any) -> bool:
+    return isinstance(item, (int, float)) and not isinstance(item, bool)
 
 
 def _parsed(body: bytes) -> Any:

@@ -61,6 +61,23 @@ def test_inputs_have_any_number_of_axes(template, shape):
             inputs.dataset([numpy.ones(other, array.dtype)])
 
 
+def test_a_text_can_be_a_single_label():
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["de", "en", "</s>"], "unknown_label": None}
+    template = Tensor("data", shape=(), dim=3, sparse=True, dtype="int32", time_dim_axis=None)
+    inputs = ModelInputs(Config({"extern_data": {"data": {"vocab": vocab, "shape": ()}}}), "data", {"data": template})
+    dataset = inputs.dataset(["en", 2, "de"])
+    dataset.init_seq_order(epoch=1)
+    dataset.load_seqs(0, 3)
+    found = [dataset.get_data(i, "data") for i in range(3)]
+    assert [label.shape for label in found] == [()] * 3
+    assert sorted(map(int, found)) == [0, 1, 2]
+    for text, number in (("de en", "2 labels"), ("", "0 labels")):
+        with pytest.raises(
+            UserError, match=re.escape(f"input 0 ({text!r}): {text!r} is {number}, but the model expect")
+        ):
+            inputs.dataset([text])
+
+
 def wav(tmp_path):
     with wave.open(str(tmp_path / "a.wav"), "wb") as file:
         file.setparams((1, 2, 8000, 0, "NONE", ""))

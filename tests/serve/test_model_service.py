@@ -24,7 +24,7 @@ VOCAB = Vocabulary(vocab_file=None, labels=["<unk>", "hello", "a.wav", "world"],
 class ModelOfTests:
     """Says what it gets."""
 
-    def __init__(self, *, frames=False, **options):
+    def __init__(self, *, frames=False, languages=False, **options):
         time, features, labels = Dim(None, name="time"), Dim(4, name="features"), Dim(4, name="labels", vocab=VOCAB)
         if frames:
             data = Tensor("data", dims=[batch_dim, time, features], dtype="float32", feature_dim=features)
@@ -37,7 +37,8 @@ class ModelOfTests:
         audio = {"features": "log_mel_filterbank", "num_feature_filters": 4}
         dev = {"class": "OggZipDataset", "path": "x.zip", "audio": audio}
         self.config = Config({"model": "net", "web_server_port": 0, **({"dev": dev} if frames else {}), **options})
-        self.inputs = ModelInputs(self.config, "data", {"data": data, "other": other, "classes": target})
+        language = {"language": Tensor("language", [batch_dim], "int32", sparse_dim=labels)} if languages else {}
+        self.inputs = ModelInputs(self.config, "data", {"data": data, "other": other, "classes": target, **language})
         self.batches = []
         self.may_go_on = threading.Event()
         self.may_go_on.set()
@@ -111,6 +112,28 @@ def search(url, content, content_type="application/json"):
 )  # fmt: skip
 def test_inputs(item, output, text_url):
     assert search(text_url, {"input": item}) == (200, output)
+
+
+def test_a_label_of_the_whole_input_is_a_text_or_a_number():
+    model = ModelOfTests(languages=True)
+    with serving(model) as url:
+        for language, label in (("world", 3), (2, 2), (0, 0)):
+            assert search(url, {"input": {"data": [1, 2], "language": language}}) == (200, [[-2.0, "data2"]])
+            (seq,) = model.batches[-1]["language"]
+            assert seq.shape == ()
+            assert seq == label
+        for language, error in {
+            "hello world": "'hello world' is 2 labels, but the model expects one: 'language' [B]",
+            (1,): "the input 'language' is [1], expected a text or a number.",
+            True: "the input 'language' is true, expected a text or a number.",
+            7: "the input has labels from 7 to 7",
+            0.5: "the input has values that are no int32",
+        }.items():
+            status, answer = search(url, {"input": {"data": [1, 2], "language": language}})
+            assert status == 400
+            assert error in answer
+        status, answer = search(url, {"input": {"data": [1, 2], "langauge": 1}})
+        assert (status, "Did you mean 'language'" in answer) == (400, True)
 
 
 WRONG_INPUTS = {
