@@ -157,7 +157,7 @@ class RunCtx:
         as_error: bool = False,
         use_normalized_loss: bool = False,
         use_flatten_frames: bool = True,
-        custom_inv_norm_factor: Tensor | None = None,
+        custom_inv_norm_factor: Tensor | Any = None,
     ) -> None:
         """
         Adds a loss to the objective, by its sum over all valid frames; what is shown of it is the mean.
@@ -170,7 +170,8 @@ class RunCtx:
         :param use_normalized_loss: the objective has the mean over the frames, instead of the sum
         :param use_flatten_frames: a net dict computes the loss on the valid frames alone, if they are packed before.
             The value is the same: here, padded frames are masked
-        :param custom_inv_norm_factor: what the sum is divided by, instead of the number of frames
+        :param custom_inv_norm_factor: what the sum is divided by, instead of the number of frames; also a raw tensor,
+            of which all entries count, or a number
         :raises UserError: if there is a loss of this name already, or this is no training step
         """
         if self._stage != "train_step":
@@ -194,7 +195,7 @@ class RunCtx:
             as_error,
             use_normalized_loss,
             use_flatten_frames,
-            custom_inv_norm_factor,
+            _norm_factor(custom_inv_norm_factor, where=f"mark_as_loss {name!r}: custom_inv_norm_factor"),
         )
 
     def mark_as_output(self, tensor: Tensor | Any, name: str, *, dims: Sequence[Dim] | None = None) -> None:
@@ -326,6 +327,23 @@ def _marked_tensor(
                 raise UserError(f"{where}: axis {axis} of {sizes} has {size} entries, the dim {dim} has {wanted}.")
     sparse_dim = None if expected is None else expected.sparse_dim
     return convert_to_tensor(value, dims=dims, sparse_dim=sparse_dim)
+
+
+def _norm_factor(value: Any, *, where: str) -> Tensor | None:
+    """
+    :param value: tensor, or a raw one, or a number
+    :param where: for messages
+    :return: the tensor. Only its sum matters, so that axes of a raw one need no dims
+    :raises UserError: if it is none of these
+    """
+    if value is None or isinstance(value, Tensor):
+        return value
+    if isinstance(value, (str, Mapping, Dim)):
+        raise UserError(
+            f"{where}: expected a tensor, got {_kind_of(value)}.\n"
+            "  The number of all frames of a dim is dim.get_size_tensor()."
+        )
+    return convert_to_tensor(value)
 
 
 def _kind_of(value: Any) -> str:

@@ -129,3 +129,22 @@ def test_what_cannot_be_marked():
             call()
     ctx.mark_as_loss(numpy.array([1, 0, 0]), "error", dims=[frames], as_error=True)
     assert abs(float(ctx.losses["error"].get_mean_loss().raw_tensor) - 1 / 3) < 1e-6
+
+
+@pytest.mark.parametrize("factor", [5, 5.0, numpy.int64(5), numpy.array([3, 2]), numpy.array(5, "float32")], ids=repr)
+def test_a_loss_is_divided_by_a_raw_factor(factor):
+    rf.init_train_step_run_ctx()
+    ctx = rf.get_run_ctx()
+    ctx.mark_as_loss(loss(), "ce", custom_inv_norm_factor=factor, use_normalized_loss=True)
+    assert float(ctx.losses["ce"].get_mean_loss().raw_tensor) == 2
+    assert float(ctx.losses["ce"].get_scaled_reduced_loss().raw_tensor) == 2
+    assert float(ctx.losses["ce"].get_inv_norm_factor().raw_tensor) == 5
+
+
+@pytest.mark.parametrize("factor", ["classes", TIME])
+def test_what_a_loss_cannot_be_divided_by(factor):
+    rf.init_train_step_run_ctx()
+    with pytest.raises(
+        UserError, match=r"(?s)mark_as_loss 'ce': custom_inv_norm_factor: expected a tensor, got .*size"
+    ):
+        rf.get_run_ctx().mark_as_loss(loss(), "ce", custom_inv_norm_factor=factor)

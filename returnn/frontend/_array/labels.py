@@ -37,8 +37,7 @@ def sparse_to_dense(labels: Tensor | int, *, label_value: Any, other_value: Any,
     :return: [..., axis]
     :raises DimError: as `one_hot`
     """
-    if isinstance(labels, int):
-        labels = convert_to_tensor(labels, sparse_dim=axis)
+    labels = convert_to_tensor(labels, sparse_dim=axis)
     axis = _axis(labels, axis, "sparse_to_dense")
     _check_are_labels("sparse_to_dense", labels, axis)
     return where(_is_label(labels, axis), label_value, other_value, allow_broadcast_all_sources=True)

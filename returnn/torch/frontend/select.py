@@ -21,7 +21,7 @@ class SelectTorchOps:
             flat = torch.index_select(raw_tensor, axis, indices.reshape(-1))
             if indices.ndim == 1:
                 return flat
-            return flat.reshape(*raw_tensor.shape[:axis], *indices.shape, *raw_tensor.shape[axis + 1 :])
+            return flat.reshape((*raw_tensor.shape[:axis], *indices.shape, *raw_tensor.shape[axis + 1 :]))  # may be ()
         rows = torch.movedim(raw_tensor, axis, batch_axes)
         num_new = indices.ndim - batch_axes
         batch = [

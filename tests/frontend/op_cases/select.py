@@ -23,6 +23,7 @@ def gather(inputs: Inputs) -> list[Tensor]:
         rf.gather(x, indices=inputs.sparse([inputs.batch, time], time)),
         rf.gather(x, indices=inputs.sparse([], feature)),
         rf.gather(x, indices=inputs.number(0, feature.size - 1), axis=feature),
+        rf.gather(rf.range_over_dim(feature), indices=inputs.sparse([], feature)),  # nothing is left of the dims
         rf.gather(weight, indices=inputs.sparse([inputs.batch, time], feature)),
         rf.gather(weight, indices=inputs.sparse([inputs.batch, time], feature, dtype="int64")),
     ]
