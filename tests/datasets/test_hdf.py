@@ -175,6 +175,32 @@ def test_more_than_one_axis_of_varying_size(tmp_path):
         np.testing.assert_array_equal(dataset.get_data(i, "data").reshape(height, width, 3), images[i, :height, :width])
 
 
+def test_axes_of_varying_size_come_first(tmp_path):
+    file = str(tmp_path / "file.hdf")
+    data = np.arange(2 * 3 * 4 * 5, dtype="float32").reshape(2, 3, 4, 5)  # [B, height, F, width]
+    with SimpleHDFWriter(file, dim=4, ndim=3) as writer:
+        writer.insert_batch(data, {0: [3, 2], 2: [1, 5]}, ["a", "b"])
+    dataset = HDFDataset([file])
+    dataset.init_seq_order(epoch=1)
+    dataset.load_seqs(0, 2)
+    for i, (height, width) in enumerate([(3, 1), (2, 5)]):
+        expected = data[i, :height, :, :width].transpose(0, 2, 1).reshape(height * width, 4)
+        np.testing.assert_array_equal(dataset.get_data(i, "data"), expected)
+        assert dataset.get_data(i, "sizes").tolist() == [height, width]
+
+
+def test_values_of_bfloat16_are_written_as_float32(tmp_path):
+    ml_dtypes = pytest.importorskip("ml_dtypes")
+    file, data = str(tmp_path / "file.hdf"), np.arange(6, dtype="float32").reshape(1, 3, 2)
+    with SimpleHDFWriter(file, dim=2) as writer:
+        writer.insert_batch(data.astype(ml_dtypes.bfloat16), [3], ["a"])
+    dataset = HDFDataset([file])
+    dataset.init_seq_order(epoch=1)
+    dataset.load_seqs(0, 1)
+    assert dataset.get_data_dtype("data") == "float32"
+    np.testing.assert_array_equal(dataset.get_data(0, "data"), data[0])
+
+
 def test_extending_a_file(tmp_path):
     filename = str(tmp_path / "a.hdf")
     for tag in ("x", "y"):

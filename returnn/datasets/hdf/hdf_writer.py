@@ -263,7 +263,8 @@ class SimpleHDFWriter:
     """
     Writes padded batches, as they come out of a network.
 
-    Data with more than one axis of varying size is flattened over them; the data key "sizes" has their sizes.
+    Axes of varying size come first. Data with more than one of them is flattened over them; the data key "sizes" has
+    their sizes.
     """
 
     def __init__(
@@ -338,6 +339,9 @@ class SimpleHDFWriter:
         :param seq_tag: (batch,), tags
         :param extra: further data by key: one entry per sequence, without padding
         """
+        inputs = np.asarray(inputs)
+        if inputs.dtype.name == "bfloat16":  # which HDF files do not have; float32 has all of its values
+            inputs = inputs.astype("float32")
         lengths = {0: seq_len} if not isinstance(seq_len, Mapping) else dict(seq_len)
         num_seqs = len(seq_tag)
         extra = dict(extra or {})
@@ -345,7 +349,7 @@ class SimpleHDFWriter:
         seqs = []
         for i in range(num_seqs):
             sizes = {axis: int(lens[i]) for axis, lens in sorted(lengths.items())}
-            data = {DEFAULT_KEY: self._cut(np.asarray(inputs)[i], sizes)}
+            data = {DEFAULT_KEY: self._cut(inputs[i], sizes)}
             data.update({key: np.asarray(values[i]) for key, values in extra.items()})
             if len(sizes) > 1:
                 data[_SIZES_KEY] = np.array(list(sizes.values()), "int32")
@@ -401,10 +405,8 @@ class SimpleHDFWriter:
     def _cut(self, padded: Array, sizes: Mapping[int, int]) -> Array:
         for axis, size in sizes.items():
             padded = padded[(slice(None),) * axis + (slice(0, size),)]
-        if len(sizes) <= 1:
-            return padded
-        assert list(sizes) == list(range(len(sizes))), f"axes of varying size have to be the first ones: {sizes}"
-        return padded.reshape(-1, *padded.shape[len(sizes) :])
+        frames_first = np.moveaxis(padded, list(sizes), range(len(sizes)))
+        return frames_first if len(sizes) <= 1 else frames_first.reshape(-1, *frames_first.shape[len(sizes) :])
 
     def _set_formats(self, example: Mapping[str, Array]) -> None:
         formats = {}
