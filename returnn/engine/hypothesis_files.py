@@ -14,21 +14,29 @@ from collections.abc import Callable, Mapping
 from pathlib import Path
 from typing import Any, TypeAlias
 
+from returnn.datasets.util.vocabulary_base import WORD_PREFIX
 from returnn.util.errors import ConfigError, UserError, check_known
 from returnn.util.files.atomic_file import open_atomic
 
 Hypotheses: TypeAlias = str | list[tuple[float, str]]
 HypothesesPerLayer: TypeAlias = "Hypotheses | dict[str, Hypotheses]"
 
+_FEW_TEXTS = 0.1  # of all
 
-def write_hypotheses(filename: str, results: Mapping[str, HypothesesPerLayer], file_format: str) -> None:
+
+def write_hypotheses(
+    filename: str, results: Mapping[str, HypothesesPerLayer], file_format: str, *, has_prefixes: bool = False
+) -> None:
     """
     :param filename: the file; it is complete or not there. With the ending ".gz", it is compressed
     :param results: by tag
     :param file_format: one of `FILE_FORMATS`
+    :param has_prefixes: see `words_of`
     :raises ConfigError: if there is no such format, or if it cannot have hypotheses of several layers
     """
     check_file_format(file_format)
+    if file_format in _FORMATS_OF_WORDS:
+        results = {tag: with_words(hyps, has_prefixes=has_prefixes) for tag, hyps in results.items()}
     text = "".join(FILE_FORMATS[file_format](results))
     data = text.encode("utf8")
     with open_atomic(filename, "wb") as file:
@@ -58,16 +66,32 @@ def read_hypotheses(filename: str) -> dict[str, HypothesesPerLayer]:
         raise UserError(f"{filename!r} has no hypotheses: {type(exc).__name__}: {exc}.") from exc
 
 
-def words_of(text: str) -> str:
-    """:return: with subwords put together, of byte pair encoding ("@@ ") or of SentencePiece ("▁" before a word)"""
-    if "▁" in text:
-        return text.replace(" ", "").replace("▁", " ").strip()
+def words_of(text: str, *, has_prefixes: bool = False) -> str:
+    """
+    :param text: labels of a sequence
+    :param has_prefixes: whether they are of a vocabulary where "▁" is before each word. That cannot be seen where all
+        of them go on with a word, as in "d u": one word of SentencePiece, or two words
+    :return: with subwords put together, of byte pair encoding ("@@ ") or of SentencePiece ("▁" before a word)
+    """
+    if has_prefixes or WORD_PREFIX in text:
+        return text.replace(" ", "").replace(WORD_PREFIX, " ").strip()
     return f"{text} ".replace("@@ ", "").rstrip()
 
 
-def with_words(hypotheses: HypothesesPerLayer) -> HypothesesPerLayer:
+def words_of_texts(texts: Mapping[str, str]) -> dict[str, str]:
+    """
+    :param texts: of the same labels, whose vocabulary is not known
+    :return: `words_of` each of them. As all have the same labels, "▁" in some tells of the others, but not if
+        these are few: it can also be a character of a text
+    """
+    with_prefix = sum(WORD_PREFIX in text for text in texts.values())
+    has_prefixes = with_prefix > _FEW_TEXTS * len(texts)
+    return {tag: words_of(text, has_prefixes=has_prefixes) for tag, text in texts.items()}
+
+
+def with_words(hypotheses: HypothesesPerLayer, *, has_prefixes: bool = False) -> HypothesesPerLayer:
     """:return: the same, with `words_of` all texts"""
-    return _map_texts(words_of, hypotheses)
+    return _map_texts(lambda text: words_of(text, has_prefixes=has_prefixes), hypotheses)
 
 
 def empty_hypotheses(hypotheses: HypothesesPerLayer) -> HypothesesPerLayer:
@@ -95,12 +119,8 @@ def _txt(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
     return [f"{best_hypothesis(hyps)}\n" for hyps in results.values()]
 
 
-def _words(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return [f"{words_of(best_hypothesis(hyps))}\n" for hyps in results.values()]
-
-
 def _tagged(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return [f"{tag} {words_of(best_hypothesis(hyps))}\n" for tag, hyps in results.items()]
+    return [f"{tag} {best_hypothesis(hyps)}\n" for tag, hyps in results.items()]
 
 
 def _py(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
@@ -113,22 +133,19 @@ def _py_value(hyps: HypothesesPerLayer) -> str:
     return "[\n" + "".join(f"({score!r}, {text!r}),\n" for score, text in hyps) + "]"
 
 
-def _py_words(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
-    return _py({tag: with_words(hyps) for tag, hyps in results.items()})
-
-
 def _json(results: Mapping[str, HypothesesPerLayer]) -> list[str]:
     return [json.dumps({"seq_tag": tag, "hyps": hyps}, ensure_ascii=False) + "\n" for tag, hyps in results.items()]
 
 
 FILE_FORMATS: dict[str, Callable[[Mapping[str, HypothesesPerLayer]], list[str]]] = {
     "txt": _txt,  # a line for each sequence: the best hypothesis
-    "words": _words,  # the same, with subwords put together
+    "words": _txt,  # the same, with subwords put together
     "tagged": _tagged,  # the same, after the tag, as Kaldi and sclite have it
     "py": _py,  # a dict from tags to text, or to all hypotheses with their scores
-    "py-words": _py_words,  # the same, with subwords put together
+    "py-words": _py,  # the same, with subwords put together
     "json": _json,  # a line for each sequence: {"seq_tag": ..., "hyps": ...}
 }
+_FORMATS_OF_WORDS = ("words", "tagged", "py-words")
 
 
 def _map_texts(func: Callable[[str], str], hyps: HypothesesPerLayer) -> HypothesesPerLayer:

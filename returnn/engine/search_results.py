@@ -16,6 +16,7 @@ from returnn.engine.hypothesis_files import (
     check_file_format,
     empty_hypotheses,
     words_of,
+    words_of_texts,
     write_hypotheses,
 )
 from returnn.engine.model_names import check_has_model
@@ -69,6 +70,7 @@ def print_scores(
     metrics: Sequence[str],
     *,
     end_label: str | None,
+    has_prefixes: bool,
     record: RunRecord,
     epoch: int | None,
 ) -> None:
@@ -77,13 +79,14 @@ def print_scores(
     :param references: labels by tag
     :param metrics: see `score_lines`
     :param end_label: of the references; None if there is none
+    :param has_prefixes: of the labels of hypotheses, see `words_of`
     :param record: gets scores and some of the hypotheses
     :param epoch: of the model
     """
     hypotheses = {tag: best_hypothesis(hyp) for tag, hyp in results.items()}
-    found, expected = (
-        {tag: words_of(text) for tag, text in without_end(side, end_label).items()} for side in (hypotheses, references)
-    )
+    without_ends = without_end(hypotheses, end_label)
+    found = {tag: words_of(text, has_prefixes=has_prefixes) for tag, text in without_ends.items()}
+    expected = words_of_texts(without_end(references, end_label))
     lines = list(score_lines(found, expected, metrics))
     for line in lines:
         print(f"search: {line}", file=log.v1)
@@ -96,6 +99,8 @@ def write_search_output(
     file_format: str,
     corpus_order: CorpusOrder,
     left_out: Mapping[str, int],
+    *,
+    has_prefixes: bool,
 ) -> None:
     """
     :param filename: see `write_hypotheses`
@@ -103,8 +108,9 @@ def write_search_output(
     :param file_format: see `write_hypotheses`
     :param corpus_order: which that is
     :param left_out: how many sequences were left out because of their length, by the option that does it
+    :param has_prefixes: see `words_of`
     """
-    write_hypotheses(filename, results, file_format)
+    write_hypotheses(filename, results, file_format, has_prefixes=has_prefixes)
     missing = missing_seqs_text(corpus_order.dataset, len(results), left_out)
     print(f"search: wrote {filename!r}, in the order of {corpus_order}{missing}", file=log.v1)
 

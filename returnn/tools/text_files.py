@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from collections.abc import Mapping
 
-from returnn.engine.hypothesis_files import best_hypothesis, read_hypotheses, words_of
+from returnn.engine.hypothesis_files import best_hypothesis, read_hypotheses, words_of_texts
 from returnn.util.errors import UserError
 from returnn.util.files.text_file import read_text
 from returnn.util.texts.counted import counted
@@ -41,7 +41,7 @@ def read_pair(
     if wanted is None:
         wanted = _by_line(_lines(str(refs)), list(found), str(refs), other=hyps)
     found, wanted = (without_end(texts, end) for texts in (found, wanted))
-    return tuple({tag: words_of(text) for tag, text in texts.items()} for texts in (found, wanted))  # type: ignore[return-value]
+    return words_of_texts(found), words_of_texts(wanted)
 
 
 def hint_of_tags(hyps: Mapping[str, str], refs: Mapping[str, str]) -> str | None:

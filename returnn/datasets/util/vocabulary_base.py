@@ -23,7 +23,9 @@ from returnn.util.texts.counted import there_are
 Label: TypeAlias = "str | int"
 MaybeLabel: TypeAlias = "str | int | type[NotSpecified] | None"
 
+WORD_PREFIX = "▁"  # of SentencePiece, and of byte pair encoding like it: before each word
 _DEFAULT_UNKNOWN_LABEL = "UNK"
+_FEW_LABELS = 0.01  # of all: words of a text may have such a character by chance
 _MAX_LABELS_FOR_HINT = 20_000  # the search for similar labels goes through all of them
 _OLD_CLASS_NAMES = {"SamplingBytePairEncoder": "SamplingBytePairEncoding"}
 
@@ -140,6 +142,12 @@ class Vocabulary:
         """What ends each sequence and is no part of its text: `seq_postfix` if it is one label, or `eos_label`."""
         ids = self.seq_postfix or ([] if self.eos_label_id is None else [self.eos_label_id])
         return str(self.id_to_label(ids[0])) if len(ids) == 1 else None
+
+    @property
+    def has_word_prefixes(self) -> bool:
+        """Whether the text of labels has "▁" before each word, and labels without it go on with a word."""
+        with_prefix = sum(str(label).startswith(WORD_PREFIX) for label in self.labels)
+        return with_prefix > (0 if self.has_parts_of_words else _FEW_LABELS * self.num_labels)
 
     def is_id_valid(self, idx: int) -> bool:
         """:return: whether there is a label with this index"""

@@ -43,7 +43,7 @@ class Model:
         with empty_seqs_allowed() as empty:
             self._forward(inputs, output, may_be_empty=True)
         results = with_empty_hypotheses(output.results, empty)
-        hypotheses = [with_words(results[tag]) for tag in tags(results)]
+        hypotheses = [with_words(results[tag], has_prefixes=output.has_prefixes) for tag in tags(results)]
         return hypotheses if with_beam else [best_hypothesis(hyps) for hyps in hypotheses]
 
     def forward(self, inputs: Inputs, layer: str | None = None) -> list[numpy.ndarray]:

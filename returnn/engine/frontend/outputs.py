@@ -256,6 +256,7 @@ class HypothesesOutput(ForwardCallbackIface):
         """
         self.name = name
         self.results: dict[str, Hypotheses] = {}
+        self.has_prefixes = False  # of the labels, see `words_of`
         self._references = references
         self._num_cut = 0
 
@@ -264,8 +265,10 @@ class HypothesesOutput(ForwardCallbackIface):
         check_known("output", self.name, outputs.data, where="option 'search_output_layer'")
         labels = outputs[self.name]
         check_hypotheses(labels)
-        if self._references is not None and not self.results:
-            self._references.check_are_of(labels)
+        if not self.results:
+            self.has_prefixes = labels.vocab is not None and labels.vocab.has_word_prefixes
+            if self._references is not None:
+                self._references.check_are_of(labels)
         if len(labels.dims) == 1:
             self.results[seq_tag] = _text(labels, labels.raw_tensor, seq_tag)
             self._count_if_cut(outputs, None, 0)

@@ -120,12 +120,14 @@ def search_hypotheses(
             references.texts,
             metrics,
             end_label=references.end_label,
+            has_prefixes=callback.has_prefixes,
             record=run_record(config),
             epoch=model.epochs.current,
         )
     if filename:
         file_format = config.options.search_output_file_format
-        write_search_output(filename, results, file_format, order, model_pass.scores.left_out)
+        left_out = model_pass.scores.left_out
+        write_search_output(filename, results, file_format, order, left_out, has_prefixes=callback.has_prefixes)
     return results
 
 

@@ -14,7 +14,7 @@ from returnn.engine.hypothesis_files import best_hypothesis, with_words
 from returnn.engine.model_inputs import Inputs, ModelInputs, OutputOfSeqs, are_none, tags
 from returnn.tf.engine.engine import Engine
 from returnn.tf.engine.feeding.feed import needed_keys
-from returnn.tf.engine.outputs.hypotheses import check_labels
+from returnn.tf.engine.outputs.hypotheses import check_labels, labels_have_prefixes
 from returnn.tf.engine.tasks import forward_engine, search_engine
 from returnn.tf.network import ExternData
 from returnn.tf.network.extern_data import MissingData
@@ -54,7 +54,8 @@ class Model:
         dataset = self.inputs.dataset(inputs, may_be_empty=True)
         with _naming_missing_input("decode: the search", "decode", dataset):
             results = engine.search(dataset, do_eval=False, output_layer_names=self._search_layers)
-        hypotheses = [with_words(results[tag]) for tag in tags(results)]
+        has_prefixes = labels_have_prefixes(engine.network, self._search_layers)
+        hypotheses = [with_words(results[tag], has_prefixes=has_prefixes) for tag in tags(results)]
         return hypotheses if with_beam else [best_hypothesis(hyps) for hyps in hypotheses]
 
     def forward(self, inputs: Inputs, layer: str | None = None) -> list[numpy.ndarray]:

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Sequence
 from pathlib import Path
 
 import numpy
@@ -52,12 +53,19 @@ def test_hypotheses_that_are_ordered_otherwise(first: float, caplog: pytest.LogC
     assert (text in caplog.text) == (first < -1)
 
 
-def _labels(numbers: list[int], names: str) -> TensorDict:
+def _labels(numbers: list[int], names: Sequence[str]) -> TensorDict:
     dim = Dim(max(len(names), 1), name="labels")
     dim.vocab = Vocabulary(None, labels=list(names), unknown_label=None) if names else None
     raw = numpy.array(numbers, "int32")
     frames = Dim(len(numbers), name="frames")
     return TensorDict({"output": Tensor("output", [frames], "int32", sparse_dim=dim, raw_tensor=raw)})
+
+
+@pytest.mark.parametrize(("names", "expected"), [(["\u2581", "d", "u"], True), (["d", "u", "x"], False), ([], False)])
+def test_the_vocabulary_says_whether_words_have_prefixes(names: list[str], expected: bool) -> None:
+    found = HypothesesOutput("output")
+    found.process_seq(seq_tag="seq", outputs=_labels([1, 2], names))
+    assert found.has_prefixes is expected
 
 
 @pytest.mark.parametrize("ended", [[False, True], [True, False], None])

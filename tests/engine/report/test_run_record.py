@@ -54,7 +54,9 @@ def test_a_search(tmp_path):
     log.initialize(verbosity=[1])
     found = {f"seq-{i}": "a b" for i in range(99)}
     wanted = {f"seq-{i}": "a c </s>" for i in range(99)}
-    print_scores(found, wanted, ["wer"], end_label="</s>", record=RunRecord(str(tmp_path / "x")), epoch=7)
+    print_scores(
+        found, wanted, ["wer"], end_label="</s>", has_prefixes=False, record=RunRecord(str(tmp_path / "x")), epoch=7
+    )
     (line,) = lines_of(tmp_path / "x")
     assert (line["event"], line["epoch"], len(line["samples"])) == ("search", 7, 50)
     assert line["samples"][0] == {"tag": "seq-0", "hypothesis": "a b", "reference": "a c"}

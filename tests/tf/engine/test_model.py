@@ -133,6 +133,7 @@ def test_model_with_a_decoder(folder):
     (hypotheses,) = model.decode(["\u2581a b"], with_beam=True)
     assert len(hypotheses) == 3
     assert all("\u2581" not in text for _, text in hypotheses)
+    assert all("b b" not in text for _, text in hypotheses)  # they go on with a word, also if none of them begins one
     model.close()
 
 

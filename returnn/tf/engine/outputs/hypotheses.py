@@ -8,7 +8,7 @@ text, the best one first.
 from __future__ import annotations
 
 import math
-from collections.abc import Callable, Mapping, Sequence
+from collections.abc import Callable, Iterable, Mapping, Sequence
 from typing import Any, TypeAlias
 
 import numpy
@@ -16,6 +16,7 @@ import tensorflow as tf
 
 import returnn.frontend as rf
 from returnn.datasets.core.dataset import Dataset
+from returnn.datasets.util.vocabulary_base import Vocabulary
 from returnn.engine.hypothesis_files import Hypotheses, HypothesesPerLayer, words_of
 from returnn.engine.search_results import missing_references
 from returnn.tensor import Dim, Tensor, batch_dim
@@ -43,6 +44,11 @@ class HypothesisReader:
         self.fetches: dict[str, tf.Tensor] = {}
         for name, layer in self._layers.items():
             self.fetches.update(_fetches_of(network, name, layer))
+
+    @property
+    def has_prefixes(self) -> bool:
+        """Of the labels of all layers, see `words_of`."""
+        return labels_have_prefixes(self._network, self._layers)
 
     @property
     def target(self) -> str:
@@ -150,6 +156,16 @@ def check_words(layer: LayerBase) -> None:
             )
 
 
+def labels_have_prefixes(network: TFNetwork, layer_names: Iterable[str]) -> bool:
+    """
+    :param network: in search
+    :param layer_names: layers with hypotheses
+    :return: whether the labels of all of them have "▁" before each word, see `words_of`
+    """
+    vocabs = [_vocab_of(network.get_layer(name), network) for name in layer_names]
+    return all(vocab is not None and vocab.has_word_prefixes for vocab in vocabs)
+
+
 def check_labels(name: str, output: Tensor) -> None:
     """:raises ConfigError: if the output of a layer cannot be a hypothesis"""
     if output.sparse_dim is None or not output.have_batch_axis():
@@ -195,12 +211,20 @@ def _cut(labels: numpy.ndarray, length: Any) -> numpy.ndarray:
     return labels if length is None else labels[: int(length)]
 
 
+def _target_of(layer: LayerBase, network: TFNetwork) -> str:
+    return layer.target if isinstance(layer.target, str) else network.extern_data.default_target
+
+
+def _vocab_of(layer: LayerBase, network: TFNetwork) -> Vocabulary | None:
+    """:return: of the output, or of a target like it"""
+    described = network.extern_data.data.get(_target_of(layer, network))
+    is_same = described is not None and described.sparse and described.dim == layer.output.dim
+    return layer.output.vocab or (described.vocab if described is not None and is_same else None)
+
+
 def _serializer(layer: LayerBase, dataset: Dataset, network: TFNetwork) -> Serializer:
     """:return: function from labels to text: by the vocabulary of the output, or of a target like it"""
-    target = layer.target if isinstance(layer.target, str) else network.extern_data.default_target
-    described = network.extern_data.data.get(target)
-    is_same = described is not None and described.sparse and described.dim == layer.output.dim
-    vocab = layer.output.vocab or (described.vocab if described is not None and is_same else None)
+    target, vocab = _target_of(layer, network), _vocab_of(layer, network)
     if vocab is not None:
         return lambda labels: vocab.get_seq_labels(numpy.atleast_1d(labels))
     if target in dataset.get_data_keys() and dataset.can_serialize_data(target):

@@ -98,11 +98,15 @@ def search(
             texts,
             metrics,
             end_label=references.end_label,
+            has_prefixes=reader.has_prefixes,
             record=run_record(session.config),
             epoch=session.epoch,
         )
     if output_file:
-        write_search_output(output_file, results, output_file_format, corpus_order, data_pass.scores.left_out)
+        left_out = data_pass.scores.left_out
+        write_search_output(
+            output_file, results, output_file_format, corpus_order, left_out, has_prefixes=reader.has_prefixes
+        )
     return results
 
 
