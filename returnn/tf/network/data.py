@@ -30,9 +30,9 @@ class NetworkData:
         """
         self.see_to_placeholders()
         key = self.net.extern_data.default_input if key is None else key
-        nets = (self.net, self.root.net)
-        found = [net.extern_data.data[key] for net in nets if key in net.extern_data.data]
-        return not found or found[0].raw_tensor is not None
+        owner = self._owner_of(key)
+        found = owner.extern_data.data.get(key)
+        return found is None or found.raw_tensor is not None
 
     def get(self, key: str, *, mark_as_used: bool = True) -> Tensor:
         """
@@ -41,22 +41,34 @@ class NetworkData:
         :raises DataNotFound: if there is no such data
         """
         self.see_to_placeholders()
-        own, outermost = self.net.extern_data, self.root.net.extern_data
+        outermost = self.root.net.extern_data
         if key in ("seq_tag", "seq_idx"):
             outermost.add_seq_info(key)
         else:
             self.check_known(key)
-        if key in own.data or self.root is self:
-            data = own.get_data(key)
-            is_own = own is not outermost
-        else:
-            data, is_own = outermost.get_data(key), False
-            frame = self.step.innermost_frame()
-            if frame is not None:
-                data = frame.step_data(key, data)
+        owner = self._owner_of(key)
+        data = owner.extern_data.get_data(key)
+        frame = self.step.innermost_frame()
+        if owner is not self.net and frame is not None and frame is not owner.step.innermost_frame():
+            data = frame.step_data(key, data)
+        is_own = owner is not self.root.net
         if mark_as_used and not is_own and (self.net.only_template or self.has_value(key)):
             self.root.used_keys.add(key if key in outermost.data else outermost.default_input)
         return data
+
+    def _owner_of(self, key: str) -> Network:
+        """
+        :return: the network that has the data: this one, the outermost one, or one between, where a layer gives the
+            network inside of it other data for a key of the outermost one, such as the labels that a mask leaves. Those
+            are the data of all networks in there. Its sources ("data") belong to one network alone
+        """
+        outermost = self.root.net
+        if key in self.net.extern_data.data:
+            return self.net
+        if key == outermost.extern_data.default_input or key not in outermost.extern_data.data:
+            return outermost
+        around = reversed(self.net.get_network_hierarchy()[:-1])
+        return next((net for net in around if key in net.extern_data.data), outermost)
 
     def see_to_placeholders(self) -> None:
         """Described data gets its placeholders, and so the batch its size, which layers without sources need."""

@@ -136,8 +136,15 @@ class InnerTotals:
             self._informed.append(layer)
 
     def losses(self) -> list[LossHolder]:
-        """:return: losses of the layers inside, of all frames"""
-        return [loss for layer in self._informed for loss in layer.losses_after_loop()]
+        """:return: losses of the layers inside, of all frames, named by their path from the network of the owner"""
+        around = self.owner.network.get_absolute_name_prefix()
+        found = []
+        for layer in self._informed:  # it may be in a subnetwork, which the loop does not know as a layer
+            path = layer.network.get_absolute_name_prefix().removeprefix(around)
+            for loss in layer.losses_after_loop():
+                loss.name = f"{path}{loss.name}"
+                found.append(loss)
+        return found
 
     def constraints(self) -> Any:
         """:return: raw scalar, for the layers inside"""

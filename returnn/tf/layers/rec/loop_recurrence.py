@@ -324,15 +324,14 @@ class LoopRecurrence:
         inside = self._totals_of_frame.losses()
         if inside and reduce_func is not None:
             raise ConfigError(f"{self.layer.where()}: of {inside[0].name!r}, only the sum over all frames is known.")
-        losses += inside
-        known = {id(loss.get_layer()) for loss in losses}
+        known = {id(loss.get_layer()) for loss in [*losses, *inside]}
         for loss in self._losses_of_moved_subnetworks(reduce_func):
             if id(loss.get_layer()) not in known:
                 known.add(id(loss.get_layer()))
                 losses.append(loss)
         for loss in losses:
             loss.name = f"{self.layer.name}/{loss.name}"
-        return losses
+        return [*losses, *inside]
 
     def _losses_of_moved_subnetworks(self, reduce_func: Callable[[Any], Any] | None) -> list[Any]:
         """:return: of layers in subnetworks which are not, as a whole, where these layers are"""
@@ -373,10 +372,7 @@ class LoopRecurrence:
 
     def losses_after_loop(self) -> list[Any]:
         """:return: losses of the layers of the time step, behind the loops around"""
-        losses = self._totals_of_frame.losses()
-        for loss in losses:
-            loss.name = f"{self.layer.name}/{loss.name}"
-        return [*self._losses_of_frame.of_all_frames(self.layer), *losses]
+        return [*self._losses_of_frame.of_all_frames(self.layer), *self._totals_of_frame.losses()]
 
     def constraints_after_loop(self) -> Any:
         """:return: raw scalar, for the layers of the time step, behind the loops around"""

@@ -171,6 +171,37 @@ def test_of_one_inside_of_another_those_of_the_frames_in_which_both_are_computed
     assert found[2] > 1e-3
 
 
+LOOP_OVER_FRAMES = {
+    "class": "rec", "from": "base:base:data",
+    "unit": {"aux": {**SUM, "from": "data:source"}, "output": {"class": "copy", "from": "aux"}},
+}  # fmt: skip
+DEEP = {
+    "cond": (either(SUM, "base:of_two", source="data"), "loop/outer/x"),
+    "mask": (masked({**SUM, "from": "data"}, "data", "base:of_three_mask"), "loop/outer/x"),
+    "subnetwork in cond": (
+        either({**in_subnetwork(SUM), "from": "data"}, "base:of_two", source="data"),
+        "loop/outer/x/aux",
+    ),
+    "loop": (LOOP_OVER_FRAMES, "loop/outer/x/aux"),
+}
+
+
+@pytest.mark.parametrize("name", DEEP)
+@pytest.mark.parametrize("move", [True, False])
+def test_losses_in_a_subnetwork_of_a_loop_have_its_name(name, move):
+    layer, expected = DEEP[name]
+    outer = {"class": "subnetwork", "from": "data:source", "subnetwork": {"x": layer, "output": LINEAR}}
+    unit = {
+        **NUMBERS,
+        **MASKS,
+        "outer": {**outer, "is_output_layer": True},
+        "output": {"class": "copy", "from": "outer"},
+    }
+    outer["subnetwork"]["x"]["is_output_layer"] = True
+    loop = {"class": "rec", "from": "data", "unit": unit, "is_output_layer": True, "optimize_move_layers_out": move}
+    assert list(results({"loop": loop})[0]) == [expected]
+
+
 def test_losses_in_a_loop_in_a_loop():
     """The inner loop, which is the same in each frame of the other one, counts as often as there are frames."""
     layer = {**SUM, "from": "data:source"}

@@ -72,6 +72,22 @@ def test_each_frame_is_compared_with_its_label(kind, move):
     numpy.testing.assert_allclose(loss, expected[frames_that_count(kind)].sum(), rtol=1e-4)
 
 
+@pytest.mark.parametrize("num_subnets", [1, 2])
+@pytest.mark.parametrize("move", [True, False])
+def test_labels_that_a_mask_leaves_are_those_of_networks_inside_of_it(move, num_subnets):
+    """The source of such a network is not: "data" is its own, or, without one, what it is outside."""
+    unit = layers_around("mask")
+    inside = {**LABELS, "from": "data"}
+    for name in ["x", "y"][:num_subnets]:
+        layers = {name: inside, "output": {"class": "copy", "from": name}}
+        inside = {"class": "subnetwork", "from": "data", "subnetwork": layers}
+    unit = {**unit, "x": {**unit["x"], "unit": inside}, "output": {"class": "copy", "from": "data:source"}}
+    loss, expected = loss_in_loop(
+        {"loop": {"class": "rec", "from": "data", "optimize_move_layers_out": move, "unit": unit}}
+    )
+    numpy.testing.assert_allclose(loss, expected[frames_that_count("mask")].sum(), rtol=1e-4)
+
+
 def loss_in_loop(net_dict):
     """:return: the loss of the network, and what it is in each frame, whether it counts or not: [B, T]"""
     net = LayerNet(net_dict, fetch=("loop",), train_flag=True)
