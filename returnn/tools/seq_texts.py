@@ -7,6 +7,7 @@ from collections.abc import Iterator, Mapping
 import numpy
 
 from returnn.config import Config
+from returnn.datasets.core.data_check import empty_seqs_allowed
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.util.vocabulary import Vocabulary
 from returnn.engine.search_results import CorpusOrder
@@ -32,12 +33,13 @@ def seq_texts(
     :param key: of raw text (a scalar string, or UTF-8 bytes), or of labels with names
     :param selection: of its sequences
     :param vocab: says how labels become text; by default, the data set does
-    :return: tag and text of each sequence
+    :return: tag and text of each sequence. A text may be empty, as that of silence, as no network has to compute of it
     :raises UserError: if the data of this key is no text
     """
     check_known("data key", key, dataset.get_data_keys(), where="option '--key'")
-    for seq_idx in selection.seqs_of(dataset):
-        yield dataset.get_tag(seq_idx), _text_of(dataset, key, dataset.get_data(seq_idx, key), vocab)
+    with empty_seqs_allowed():
+        for seq_idx in selection.seqs_of(dataset):
+            yield dataset.get_tag(seq_idx), _text_of(dataset, key, dataset.get_data(seq_idx, key), vocab)
 
 
 def references_of(config: Config, dataset: Dataset, key: str) -> tuple[dict[str, str], str | None]:

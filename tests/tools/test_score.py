@@ -1,5 +1,7 @@
 """The script `score.py`."""
 
+import wave
+
 import pytest
 
 
@@ -89,6 +91,26 @@ def test_data_in_place_of_references(tool, tmp_path):
     assert "WER 33.33%" in out
     err = tool("score", tmp_path / "hyps.txt", tmp_path / "my.config")[2]
     assert "is a config. Say with '--dataset' which of its data has the references." in err
+
+
+@pytest.mark.parametrize("with_config", [False, True])
+def test_references_may_be_empty(with_config, tool, tmp_path):
+    (tmp_path / "texts.txt").write_text("1 a b\n2\n3 c\n")
+    (tmp_path / "audio").mkdir()
+    for name in "123":
+        with wave.open(str(tmp_path / "audio" / f"{name}.wav"), "wb") as file:
+            file.setparams((1, 2, 8000, 0, "NONE", ""))
+            file.writeframes(bytes(1600))
+    assert tool("make-ogg-zip", tmp_path / "audio", tmp_path / "texts.txt", tmp_path / "test.zip")[0] == 0
+    (tmp_path / "hyps.txt").write_text("a b\nd\nc\n")
+    vocab = {"class": "Vocabulary", "vocab_file": None, "labels": ["a", "b", "c"], "unknown_label": None}
+    dataset = {"class": "OggZipDataset", "path": str(tmp_path / "test.zip"), "audio": None, "targets": vocab}
+    (tmp_path / "my.config").write_text(f"#!rnn.py\ndev = {dataset!r}\n")
+    with_vocab = ["--config", tmp_path / "my.config", "--dataset", "dev"]
+    options = with_vocab if with_config else ["--dataset", tmp_path / "test.zip"]
+    status, out, err = tool("score", tmp_path / "hyps.txt", *options)
+    assert (status, err) == (0, "")
+    assert "WER 33.33% (1 error: 0 substitutions, 0 deletions, 1 insertion; 3 words)" in out
 
 
 def test_misspelt_option_says_what_may_be_meant(tool, files, capsys):
