@@ -169,7 +169,7 @@ class SeveralCallbacks(ForwardCallbackIface):
 
 class HdfOutput(ForwardCallbackIface):
     """
-    Writes one of the outputs into an HDF file, in the layout of `HDFDataset`.
+    Writes one of the outputs into an HDF file, in the layout of `HDFDataset`. Others are told, as they are not in it.
 
     What has no frames, [B, F] or [B], is one frame of each sequence.
     """
@@ -181,11 +181,13 @@ class HdfOutput(ForwardCallbackIface):
         """
         self.filename = filename
         self.name = name
+        self.left_out: list[str] = []  # names of other outputs
         self._writer: SimpleHDFWriter | None = None
 
     def process_seq(self, *, seq_tag: str, outputs: TensorDict) -> None:
         """Adds a sequence."""
         check_known("output", self.name, outputs.data, where="option 'forward_output_layer'")
+        self.left_out = [name for name in outputs.data if name != self.name]
         output = outputs[self.name]
         output = output if output.feature_dim is None else output.copy_with_feature_last()
         value = numpy.asarray(output.raw_tensor)

@@ -59,8 +59,14 @@ def forward(config: Config) -> None:
             raise ConfigError(f"{output_file!r} exists.\n  Set 'output_file', or 'forward_override_hdf_output'.")
         callback = HdfOutput(output_file, config.options.forward_output_layer)
     model_pass = engine.trained_model.forward(data, callback)
-    if output_file:
-        print(f"forward: {counted(model_pass.num_seqs, 'sequence')}, wrote {output_file!r}", file=log.v1)
+    if isinstance(callback, HdfOutput):
+        print(f"forward: {counted(model_pass.num_seqs, 'sequence')}, wrote {callback.filename!r}", file=log.v1)
+        if callback.left_out:
+            print(
+                f"forward: it has the output {callback.name!r} alone, not {', '.join(map(repr, callback.left_out))}.\n"
+                "  'forward_output_layer' says which one is written; a 'forward_callback' gets all.",
+                file=log.v1,
+            )
     engine.finalize()
 
 

@@ -182,3 +182,12 @@ def test_bfloat16_is_float32_outside(tmp_path: Path) -> None:
         seqs = _of_seqs(each, [batch_dim, feature], "bfloat16", feature_dim=feature)
         assert seqs[1]["output"].dtype == "float32"
         numpy.testing.assert_array_equal(numpy.concatenate(_in_hdf(tmp_path, seqs)), value)
+
+
+def test_outputs_that_are_not_in_an_hdf_file_are_known(tmp_path: Path) -> None:
+    with rf.backend_ctx("numpy"):
+        hdf = HdfOutput(str(tmp_path / "out.hdf"), "output")
+        score = Tensor("score", [], "float32", raw_tensor=numpy.zeros((), "float32"))
+        hdf.process_seq(seq_tag="seq", outputs=TensorDict({**_labels([1], "abc").data, "score": score}))
+        hdf.finish()
+    assert hdf.left_out == ["score"]
