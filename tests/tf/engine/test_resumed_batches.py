@@ -15,6 +15,7 @@ from returnn.util.numbers.global_random import GlobalRandomState, seed_global_ra
 from returnn.util.numbers.numbers_dict import NumbersDict
 from tests.datasets import stand_ins
 from tests.datasets.cases import CASES, hdf, static
+from tests.datasets.noise import add_global_noise, add_noise, add_noise_to_all
 
 EPOCH = 3
 
@@ -69,21 +70,6 @@ def assert_same(one, other):
                 np.testing.assert_array_equal(x, y)
 
 
-def add_noise(seq, *, rng, **_kwargs):
-    data = seq.data["data"]
-    data.raw_tensor = data.raw_tensor + rng.normal(size=data.raw_tensor.shape).astype("float32")
-    return seq
-
-
-def add_global_noise(seq, **_kwargs):
-    return add_noise(seq, rng=np.random)
-
-
-def add_noise_to_all(seqs, *, rng, **_kwargs):
-    for seq in seqs:
-        yield add_noise(seq, rng=rng)
-
-
 class Noise(CachedDataset2):
     """Draws from the global random states, as code of users does."""
 
@@ -131,7 +117,7 @@ MORE_CASES = {
 }
 
 
-@pytest.mark.parametrize("name", [*CASES, *MORE_CASES])
+@pytest.mark.parametrize("name", {**CASES, **MORE_CASES})
 def test_all_data_sets(name, tmp_path, monkeypatch):
     if name not in MORE_CASES:
         stand_ins.install(monkeypatch)
