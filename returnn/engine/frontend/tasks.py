@@ -52,7 +52,6 @@ def forward(config: Config) -> None:
     engine.init_network_from_config()
     data = load_task_dataset(config, "forward_data")
     callback = made_callback(config)
-    output_file = None
     if callback is None:
         output_file = config.options.output_file or f"dump-fwd-epoch-{engine.epoch}.hdf"
         if os.path.exists(output_file) and not config.options.forward_override_hdf_output:
