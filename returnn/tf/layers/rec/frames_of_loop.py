@@ -119,11 +119,22 @@ def _target_with_length(layer: LayerBase, unit: Mapping[str, Any]) -> Tensor | N
     if key is not None and key.startswith("layer:"):
         name = key.removeprefix("layer:").removeprefix("base:")  # as a layer of the time step would say it
         target = network.construct_layer(network.layers_desc, name).output
-    elif key is not None and (":" in key or network.get_root_network().extern_data.has_data(key)):
+    elif key is not None and (":" in key or _is_data(key, network, unit)):
         target = layer.get_target_value(key)
     else:
         return None
     return target if target is not None and target.have_time_axis() else None
+
+
+def _is_data(key: str, network: Network, unit: Mapping[str, Any]) -> bool:
+    """
+    :return: whether there is such data. A layer that registers it may come later in the net dict, and is made now. Not
+        if the loop can go on to its end and there are no losses: it may be made of targets, which forwarding lacks
+    """
+    if network.get_root_network().extern_data.has_data(key):
+        return True
+    has_losses = network.eval_flag or network.is_training_objective
+    return (has_losses or "end" not in unit) and not network.unknown_targets(key)
 
 
 def find_targets_of_frames(layer: LayerBase, unit: Mapping[str, Any]) -> frozenset[str]:
