@@ -58,8 +58,8 @@ def analyze(config: Config) -> None:
 
 
 def compute_priors(config: Config) -> None:
-    """Mean of the output over the training data, into `output_file`."""
-    engine = _statistics_engine(config)
+    """Mean of `forward_output_layer` over the training data, into `output_file`."""
+    engine = forward_engine(config, config.options.forward_output_layer)
     engine.compute_priors(analyzed_dataset(config), config)
     engine.finalize()
 
@@ -76,7 +76,7 @@ def search_engine(config: Config, *, with_losses: bool) -> tuple[Engine, list[st
 
 def forward_engine(config: Config, layer: str) -> Engine:
     """
-    :param config: for the task "forward"
+    :param config: for the task "forward" or "compute_priors"
     :param layer: is computed, although no loss needs it
     :return: engine with a network for outputs
     """

@@ -534,6 +534,20 @@ def test_priors(name, tmp_path):
     assert ('<vector-f32 size="2">' in file.read_text()) == name.endswith(".xml")
 
 
+def test_priors_of_another_layer_than_the_output(tmp_path):
+    hidden = {"class": "softmax", "from": "data", "n_out": 3}  # made, although the output does not need it
+    loop = {"class": "rec", "from": "data", "unit": {"p": {**hidden, "from": "data:source", "n_out": 4}}}
+    loop["unit"]["output"] = {"class": "reduce", "mode": "argmax", "axis": "F", "from": "p"}
+    network = {"hidden": hidden, "output": loop}
+    for name, num in (("hidden", 3), ("output/p", 4)):
+        file = tmp_path / f"{num}.txt"
+        options = {"network": network, "output_file": str(file), "analyze_dataset": "dev", "forward_output_layer": name}
+        tasks.compute_priors(task_config(tmp_path, "compute_priors", **options))
+        values = numpy.loadtxt(file)
+        assert values.shape == (num,)
+        assert numpy.exp(values).sum() == pytest.approx(1.0)
+
+
 def test_priors_are_of_all_parts_of_the_data(tmp_path, capsys):
     for name, parts in (("one", 1), ("all", 3)):
         options = task_config(tmp_path, "compute_priors", output_file=str(tmp_path / name), analyze_dataset="dev")
@@ -548,6 +562,9 @@ def test_priors_need_a_file_and_probabilities(tmp_path):
         tasks.compute_priors(task_config(tmp_path, "compute_priors"))
     network = {"output": {"class": "linear", "activation": None, "n_out": 2, "from": "data"}}
     with pytest.raises(ConfigError, match="the means of 'output' sum up to"):
+        tasks.compute_priors(task_config(tmp_path, "compute_priors", network=network, output_file="x"))
+    network["output"] = {"class": "reduce", "mode": "argmax", "axis": "F", "from": "data"}
+    with pytest.raises(ConfigError, match=r"(?s)the layer 'output' has .* 'forward_output_layer' says which layer"):
         tasks.compute_priors(task_config(tmp_path, "compute_priors", network=network, output_file="x"))
 
 

@@ -30,17 +30,21 @@ def analyze(
 
 def compute_priors(session: NetworkSession, dataset: Dataset, output_file: str) -> numpy.ndarray:
     """
-    :param session: with a network whose output are probabilities
+    :param session: with a network of which the layer `forward_output_layer` has probabilities
     :param dataset: what to take the mean of
     :param output_file: gets the log probabilities: one per line, or with the ending ".xml" as vector for Sprint
     :return: [dim], mean of the output over all frames
     :raises ConfigError: if the output are no probabilities
     """
-    output = session.network.get_layer("output").output
+    name = session.config.options.forward_output_layer
+    output = session.network.get_layer(name).output
     if output.feature_dim is None:
-        raise ConfigError(f"task 'compute_priors': the layer 'output' has {output}, expected probabilities.")
+        raise ConfigError(
+            f"task 'compute_priors': the layer {name!r} has {output}, expected probabilities.\n"
+            "  Option 'forward_output_layer' says which layer has them."
+        )
     collected = OutputStatistics()
-    forward_with_callback(session, dataset=dataset, callback=collected)
-    prior = collected.results()["output"]["mean"]
-    write_log_prior(prior, output_file, output="output", num_seqs=collected.num_seqs)
+    forward_with_callback(session, dataset=dataset, callback=collected, layers=[name])
+    prior = collected.results()[name]["mean"]
+    write_log_prior(prior, output_file, output=name, num_seqs=collected.num_seqs)
     return prior
