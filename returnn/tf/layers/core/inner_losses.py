@@ -46,7 +46,7 @@ class InnerLosses:
         """
         :param options: of inner layers, such as those of a "cond" by "true_layer" and "false_layer"; None for one that
             exists already
-        :param batch: the batch dim, in a frame of a loop
+        :param batch: the batch dim, in a frame of a loop, and where all frames of a loop in it are computed at once
         """
         self.batch = batch
         self._num = {key: num_losses(desc) for key, desc in options.items()}
@@ -115,7 +115,12 @@ class InnerLosses:
         return is_of_frame and not self._is_inside(layer)
 
     def _is_inside(self, layer: LayerBase) -> bool:
-        """:return: whether it is made inside of another layer, which takes the losses of a frame"""
+        """
+        :return: whether another layer takes the losses of a frame: one that it is made inside of, or the loop that it
+            was moved out of, if that is itself in a loop
+        """
+        if not layer.is_in_frame():
+            return True
         frame = layer.network.step.innermost_frame()
         return frame is not None and frame.has_losses_taken(frame.path_of(layer.get_absolute_name()))
 

@@ -69,7 +69,7 @@ class CondLayer(NoSourcesLayer):
         self._totals = InnerTotals(self)
         self._losses = InnerLosses(
             {"true_layer": true_layer.described(), "false_layer": false_layer.described()},
-            batch=self.batch_of_frame(),
+            batch=self.network.step.batch_dims()[0] if self.is_inside() else None,
         )
 
     @classmethod

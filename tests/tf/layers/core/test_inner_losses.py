@@ -222,6 +222,28 @@ def test_losses_in_a_loop_in_a_loop():
     assert constraints == pytest.approx(expected_constraints, rel=1e-5)
 
 
+@pytest.mark.parametrize("layer", [SUM, LOSS], ids=["sum", "mean"])
+@pytest.mark.parametrize("move", [True, False])
+def test_condition_in_a_loop_in_a_loop_that_holds_changes_nothing(layer, move):
+    """The inner loop computes all of its frames at once, or each; sums for each sequence count in the other one."""
+
+    def in_loops(layer):
+        inner = {"class": "rec", "from": "base:data", "optimize_move_layers_out": move}
+        inner["unit"] = {"layer": layer, "output": {"class": "copy", "from": "layer"}}
+        always = {"class": "eval", "from": ":i", "eval": "source(0) >= 0", "out_type": {"dtype": "bool"}}
+        unit = {"always": always, "inner": inner}
+        unit["mean"] = {"class": "reduce", "mode": "mean", "axis": "T", "from": "inner"}
+        unit["output"] = {"class": "combine", "kind": "add", "from": ["mean", "prev:output"]}
+        return results({"loop": {"class": "rec", "from": "data", "unit": unit, "is_output_layer": True}})
+
+    losses, total, constraints = in_loops(either(layer, "base:always"))
+    expected, expected_total, expected_constraints = in_loops({**layer, "from": "data:source"})
+    assert losses == pytest.approx(expected, rel=1e-5)
+    assert list(losses) == ["loop/inner/layer"]
+    assert total == pytest.approx(expected_total, rel=1e-5)
+    assert constraints == pytest.approx(expected_constraints, rel=1e-5)
+
+
 def test_parameters_of_the_same_name_in_other_scopes_are_all_there():
     net = Net(cond(True, LINEAR, NO_LOSS)).net
     names = ["layer/W", "layer/b", "plain/W", "plain/b"]
