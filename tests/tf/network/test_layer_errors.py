@@ -86,6 +86,10 @@ MISTAKES = {
         {"class": "combine", "kind": "add", "from": ["data", "data:classes"]},
         ["add: the dtypes float32 and int32 differ", DATA],
     ),
+    "loss that is no name": (
+        {"class": "loss", "loss_": {"class": "ce"}},
+        ["a loss is given by its name, a str, not {'class': 'ce'}"],
+    ),
     "unknown loss": ({"class": "softmax", "n_out": 5, "loss": "cee"}, ["there is no loss 'cee'", "Did you mean 'ce'"]),
 }
 

@@ -106,6 +106,8 @@ def _names(names: Any) -> list[str]:
 def _look_up(name: Any, classes: dict[str, Any], kind: str) -> Any:
     if isinstance(name, type):
         return name
+    if not isinstance(name, str):
+        raise ConfigError(f"a {kind} is given by its name, a str, not {name!r}.")
     if name not in classes:
         name = current_class(name)
     if name not in classes:
