@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import contextlib
 import itertools
+import json
 from pathlib import Path
 
 import numpy
@@ -12,9 +13,13 @@ import pytest
 import returnn
 import returnn.__main__ as rnn
 from tests.engine.kinds_of_data import KINDS, NUM_SEQS, inputs
+from tests.serve.asking import ask
+from tests.serve.test_model_service import serving
 
 CONFIG = """#!rnn.py
 import tests.engine.kinds_of_data as kinds
+from tests.serve.asking import ask
+from tests.serve.test_model_service import serving
 from tests.engine.kinds_of_data import forward_step, get_model, train_step
 
 behavior_version = 30
@@ -47,3 +52,8 @@ def test_trains_and_computes_the_same_in_any_batch(
     assert len(numpy.unique(outputs[0].round(5), axis=0)) == NUM_SEQS  # they depend on the data
     numpy.testing.assert_allclose(numpy.exp(outputs[0]).sum(axis=1), 1.0, rtol=1e-5)
     numpy.testing.assert_allclose(outputs[0], outputs[1], rtol=1e-4, atol=1e-5)
+    last = {key: arrays[-1].tolist() for key, arrays in inputs(kind).items()}
+    with serving(returnn.load("my.config", web_server_output="forward", web_server_port=0)) as url:
+        status, answer = ask(f"{url}/forward", json.dumps({"input": last}))
+    assert status == 200, answer
+    numpy.testing.assert_allclose(answer["output"], outputs[0][-1], rtol=1e-4, atol=1e-5)

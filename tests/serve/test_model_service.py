@@ -82,7 +82,7 @@ def serving(model, **options):
             yield http.url
         finally:
             end.set()
-            model.may_go_on.set()
+            getattr(model, "may_go_on", end).set()
             thread.join()
 
 

@@ -71,7 +71,7 @@ class Model:
         :return: epoch of the model
         :raises ConfigError: if `forward_step` has no such output
         """
-        check_outputs(self.config, self._engine.runner.model, self._engine.runner.templates)
+        check_outputs(self.config, self._engine.runner.model, self._engine.runner.templates, what)
         return self._engine.epoch
 
     def close(self) -> None:

@@ -51,11 +51,12 @@ def place_that_needs_values(exc: Exception) -> traceback.FrameSummary | None:
     return last_place_of_user(exc) if is_of_none and not isinstance(exc, UserError) else None
 
 
-def check_outputs(config: Config, model: Any, templates: TensorDict) -> None:
+def check_outputs(config: Config, model: Any, templates: TensorDict, task: str) -> None:
     """
-    :param config: its task is "search" or "forward"
+    :param config: says which output the task needs
     :param model: what `get_model` returned. One of another library is not looked at, but for there being a step
     :param templates: of the data
+    :param task: "search" or "forward"
     :raises UserError: if `forward_step` is missing, or has no output for the task
     """
     with on_templates(config) as functions:
@@ -68,7 +69,7 @@ def check_outputs(config: Config, model: Any, templates: TensorDict) -> None:
             if place_that_needs_values(exc) is None:
                 raise
             return
-        check_outputs_of_task(config, outputs, config.options.task)
+        check_outputs_of_task(config, outputs, task)
 
 
 def check_outputs_of_task(config: Config, outputs: TensorDict, task: str) -> None:

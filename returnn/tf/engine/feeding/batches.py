@@ -54,13 +54,14 @@ def make_feed_maker(session: NetworkSession, dataset: Dataset, fetches: Any = No
     :param fetches: what will be computed, see `FeedMaker`
     :return: what loads batches of the data set
     """
-    return FeedMaker(
-        dataset,
-        session.network.extern_data,
-        used_keys=session.network.get_used_data_keys(),
-        fetches=fetches,
-        enforce_min_len1=session.config.options.enforce_min_len1,
-    )
+    with session.tf_session.graph.as_default():  # where lengths are looked up; each thread has its own current graph
+        return FeedMaker(
+            dataset,
+            session.network.extern_data,
+            used_keys=session.network.get_used_data_keys(),
+            fetches=fetches,
+            enforce_min_len1=session.config.options.enforce_min_len1,
+        )
 
 
 def make_feeder(
