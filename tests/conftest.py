@@ -76,10 +76,13 @@ def engine_afterwards() -> Iterator[None]:
 
 @pytest.fixture(scope="module", autouse=True)
 def engine_after_the_file() -> Iterator[None]:
-    """What all tests of a file share can select an engine, too."""
+    """What all tests of a file share can select an engine, too, and with it a backend of the frontend."""
     before = BackendEngine.selected_engine
+    backends = importlib.import_module("returnn.frontend._backend")._selected
+    selected = list(backends)
     yield
     BackendEngine.selected_engine = before
+    backends[:] = selected
 
 
 @pytest.fixture(scope="module", autouse=True)

@@ -244,5 +244,5 @@ def labels_as_distributions(inputs: Inputs) -> list[Tensor]:
         rf.one_hot(labels),
         rf.sparse_to_dense(labels, label_value=1.0, other_value=-1.0),
         rf.sparse_to_dense(labels, label_value=other, other_value=0.0),
-        rf.sparse_to_dense(1, label_value=other, other_value=-1.0e30, axis=labels.sparse_dim),  # the end
+        rf.sparse_to_dense(0, label_value=other, other_value=-1.0e30, axis=labels.sparse_dim),  # the end
     ]
