@@ -35,7 +35,7 @@ def batch_to_raw_dict(
     :param enforce_min_len1: whether the padded arrays have at least one frame
     :param exclude_data_key: which ones not
     :return: by data key, the padded array. For keys with a time axis also `KEY_seq_lens`, (batch,), frames; for further
-        axes of no fixed size the sizes, (batch,), as `further_sizes` names them
+        axes of no fixed size the sizes, (batch,), as `axes_of_lengths` names them
     """
     assert batch.start_seq is not None
     assert batch.end_seq is not None
@@ -53,16 +53,24 @@ def batch_to_raw_dict(
     return arrays
 
 
-def further_sizes(template: Any, key: str) -> dict[str, int]:
+def axes_of_lengths(template: Any, key: str) -> dict[str, int]:
     """
     :param template: of the data key, with the batch dim
     :param key: of the data
-    :return: for each axis of no fixed size, but batch and time: `KEY:size2`, where axes count with the batch -> the
-        axis of an array of one sequence
+    :return: by name of an array with lengths: their axis, counted with the batch. `KEY_seq_lens` is for the time,
+        `KEY:size2` for another axis of no fixed size
     """
-    batch_axis, known = template.batch_dim_axis, (template.batch_dim_axis, template.time_dim_axis)
+    known = (template.batch_dim_axis, template.time_dim_axis)
     axes = [axis for axis, size in enumerate(template.batch_shape) if size is None and axis not in known]
-    return {f"{key}:size{axis}": axis - (batch_axis is not None and batch_axis < axis) for axis in axes}
+    frames = {} if template.time_dim_axis is None else {f"{key}_seq_lens": template.time_dim_axis}
+    return {**frames, **{f"{key}:size{axis}": axis for axis in axes}}
+
+
+def further_sizes(template: Any, key: str) -> dict[str, int]:
+    """:return: of `axes_of_lengths`, those but the time; the axis is that of an array of one sequence"""
+    batch_axis, axes = template.batch_dim_axis, axes_of_lengths(template, key)
+    axes.pop(f"{key}_seq_lens", None)
+    return {name: axis - (batch_axis is not None and batch_axis < axis) for name, axis in axes.items()}
 
 
 def check_same_lengths(lengths: Mapping[str, Array], tags: Sequence[Any]) -> None:

@@ -10,9 +10,9 @@ from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_arrays import (
     SEQ_IDX_KEY,
     SEQ_TAG_KEY,
+    axes_of_lengths,
     batch_to_raw_dict,
     check_same_lengths,
-    further_sizes,
 )
 from returnn.datasets.core.dataset import Dataset
 from returnn.datasets.util.fits_to_data import check_fits_to_dataset
@@ -103,9 +103,7 @@ class ArrayMaker:
         name_of: dict[Any, tuple[str, str]] = {}
         for key in self.keys:
             template = self.templates[key]
-            axes = {name: int(name.rpartition(":size")[2]) for name in further_sizes(template, key)}
-            if template.time_dim_axis is not None:
-                axes[f"{key}{_LENGTHS}"] = template.time_dim_axis
+            axes = axes_of_lengths(template, key)
             for name in axes.keys() & arrays.keys():
                 other, other_name = name_of.setdefault(template.dims[axes[name]], (key, name))
                 if other_name != name:

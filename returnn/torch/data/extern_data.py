@@ -8,7 +8,7 @@ from typing import Any
 import torch
 
 import returnn.frontend as rf
-from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, further_sizes
+from returnn.datasets.core.batch_arrays import SEQ_IDX_KEY, SEQ_TAG_KEY, axes_of_lengths
 from returnn.datasets.util.data_description import template_of_description
 from returnn.tensor import Tensor, TensorDict, batch_dim
 from returnn.torch.data.tensor_utils import numpy_to_torch
@@ -35,7 +35,7 @@ def raw_dict_to_extern_data(
 ) -> TensorDict:
     """
     :param arrays: padded arrays by data key, and their lengths, (batch,), in frames, by KEY_seq_lens; those of further
-        dims are named by `further_sizes`
+        dims are named by `axes_of_lengths`
     :param templates: by key. Their dims get the lengths of the batch
     :param num_seqs: of the batch
     :param device: where the values go; the lengths stay on the CPU
@@ -51,12 +51,10 @@ def raw_dict_to_extern_data(
     for key, template in templates.data.items():
         if key not in arrays:
             continue
-        axes = {name: int(name.rpartition(":size")[2]) for name in further_sizes(template, key)}
-        if template.time_dim_axis is not None and template.dims[template.time_dim_axis].size is None:
-            axes[f"{key}_seq_lens"] = template.time_dim_axis
-        for name, axis in axes.items():
-            if name in arrays:
-                dim, lengths = template.dims[axis], numpy_to_torch(arrays[name])
+        for name, axis in axes_of_lengths(template, key).items():
+            dim = template.dims[axis]
+            if name in arrays and dim.size is None:
+                lengths = numpy_to_torch(arrays[name])
                 dim.dyn_size_ext = Tensor(f"{dim.name}:lengths", dims=[batch_dim], dtype="int32", raw_tensor=lengths)
         value = numpy_to_torch(arrays[key])
         tensor = template.copy_template()

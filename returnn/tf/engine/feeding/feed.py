@@ -12,9 +12,9 @@ from returnn.datasets.core.batch import Batch
 from returnn.datasets.core.batch_arrays import (
     SEQ_IDX_KEY,
     SEQ_TAG_KEY,
+    axes_of_lengths,
     batch_to_raw_dict,
     check_same_lengths,
-    further_sizes,
 )
 from returnn.datasets.core.dataset import Dataset
 from returnn.engine.training_position import BatchPosition
@@ -142,8 +142,6 @@ def length_placeholders(tensor: Tensor, key: str) -> dict[str, tf.Tensor]:
     :param key: of the data
     :return: by the name of the array that goes there, as `batch_to_raw_dict` makes it: where lengths of dims are fed
     """
-    axes = {name: int(name.rpartition(":size")[2]) for name in further_sizes(tensor, key)}
-    if tensor.time_dim_axis is not None:
-        axes[f"{key}_seq_lens"] = tensor.time_dim_axis
+    axes = axes_of_lengths(tensor, key)
     lengths = {name: _placeholder_or_none(tensor.dims[axis].dyn_size) for name, axis in axes.items()}
     return {name: placeholder for name, placeholder in lengths.items() if placeholder is not None}
